@@ -4,7 +4,10 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 READY := .venv/.ready
 
-.PHONY: help install demo airflow distributed pictures test soak mutants bench bench-large check docs package clean
+# Each process would compile all modules anew if the environment says to keep nothing compiled.
+export PYTHONDONTWRITEBYTECODE =
+
+.PHONY: help install demo airflow distributed pictures preflight test soak mutants bench bench-large check docs package upgrade clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,22 +36,28 @@ distributed: $(READY) ## a site on Celery workers, of which one dies in render a
 pictures: $(READY) ## the pictures of Airflow in docs/images, taken of the demo in Chromium
 	@$(BIN)/python -m demo.pictures
 
-# Each process of a session would compile all tests anew where the environment says to keep nothing compiled.
-test: export PYTHONDONTWRITEBYTECODE =
-test: export PYTEST_ADDOPTS = $(if $(ALL)$(CI),,-m "not thorough")$(if $(CI), --durations=50 --maxfail=20)
-test: $(READY) ## the tests, in minutes (ALL=1: also those marked thorough, as in CI)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+preflight: check ## in a minute: what a change breaks although nothing is wrong; run it before each commit
+	$(BIN)/python -m pytest -q -n auto -m "not thorough" $(PREFLIGHT)
+
+# Imports, generated pages, names and words of the documentation, marks of mutants, what a command loads, forms of the state.
+PREFLIGHT := $(addprefix tests/test_, $(addsuffix .py, imports words docs config_reference mutants startup records supported \
+	supported_python packages examples))
+
+test: export ALL := $(ALL)
+test: $(READY) ## the tests, in minutes (P=urls: of one package; ALL=1: also those marked thorough, and all of every matrix)
+	files=$$($(if $(P),$(BIN)/python -m tests.support.packages $(P),:)) && $(BIN)/python -m tests.support.session $$files
 
 MINUTES ?= 60
+# Of these CI tries a sample.
+SAMPLED := $(addprefix tests/test_, $(addsuffix .py, check_strict crash exports_fuzz flips storage_faults))
 soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
+	$(if $(TRIAL),,ALL=1 $(BIN)/python -m pytest -q -n auto --dist loadfile $(SAMPLED))
 	$(BIN)/python -m tests.model --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(TRIAL),--trial $(TRIAL))
 
 N ?= 100
 mutants: $(READY) ## N=100 random mistakes made in the code: which of them does no test notice (SEED=7: the same again)
 	$(BIN)/python -m tests.mutants --number $(N) $(if $(SEED),--seed $(SEED))
 
-# A run is measured as it is installed: with its modules compiled.
-bench bench-large: export PYTHONDONTWRITEBYTECODE =
 bench: $(READY) ## what nights cost, as ratios to a floor and to a script (minutes; bench-large: up to 100 million rows)
 	$(BIN)/python bench/nights.py 5000000 --markdown
 	$(BIN)/python bench/nights.py 1000000 --urls slug,sorted,unicode,real --markdown
@@ -67,7 +76,8 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 DOCS := build/env/docs
-docs: $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
+docs: $(READY) $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
+	$(BIN)/python -m sitemap_etl.check docs/reference/check-codes.md build/check-codes.md
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
 
@@ -82,6 +92,11 @@ package: $(PACKAGE)/.ready ## the sdist and its wheels, in build/package/dist: b
 $(PACKAGE)/.ready: .ci/package.txt
 	@.ci/environment $(PACKAGE) "$(PYTHON)" .ci/package.txt
 	@touch $@
+
+upgrade: export PATH := $(CURDIR)/$(BIN):$(PATH)
+upgrade: $(READY) ## resolve all pinned versions anew, and show what changed
+	bash .ci/upgrade
+	git diff --stat -- '*.txt'
 
 clean: ## remove what the targets made
 	rm -rf .venv .demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

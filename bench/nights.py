@@ -49,6 +49,8 @@ sections:
 """
 FILE_ROWS = 1_000_000
 GROUP_ROWS = 250_000
+MOST_MB, MOST_ROWS = 900, 5_000_000
+"""What a process of a run takes at most, up to this many rows."""
 NIGHTS = ("first", "quiet", "normal")
 WORDS = ("red", "large", "organic", "vintage", "wireless", "waterproof", "classic", "premium", "light", "deluxe")
 THINGS = (
@@ -252,6 +254,8 @@ def report(kind: str, rows: int, rounds: list[dict[str, Cost]], *, markdown: boo
         )
     peak = max(one[name].peak for one in rounds for name in NIGHTS)
     print(f"{kind}: at most {peak:,} MB in a night", file=sys.stderr, flush=True)
+    if peak > MOST_MB and rows <= MOST_ROWS:
+        raise SystemExit(f"{kind}: a process took {peak:,} MB for {rows:,} rows, more than {MOST_MB:,} MB")
 
 
 def main() -> None:

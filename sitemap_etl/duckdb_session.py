@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
+import pyarrow.types as pt
 
 MEMORY: Final = "1GiB"
 """What a statement may hold before it spills to a scratch folder, or ends where it has none."""
@@ -52,6 +57,87 @@ def first_words(error: Exception) -> str:
     return " ".join(lines)[:600]
 
 
+# --- names that differ in case only --------------------------------------------------------------------
+
+_PLACE: Final = "\x1f"
+"""Stands before the place of a column, at the end of a name that SQL can't name."""
+
+
+def distinct_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with other names for columns, and fields of structs, whose names differ in case only.
+
+    SQL ignores case, so DuckDB would take one of them for the other. It finds none of the new names in a statement.
+    """
+    return _renamed(schema, _distinct)
+
+
+def restored_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the names that `distinct_schema` replaced."""
+    return _renamed(schema, lambda names: [name.partition(_PLACE)[0] for name in names])
+
+
+def labelled(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with the names of `schema`, whose types are the same; nothing is copied."""
+    return batch if batch.schema.equals(schema) else pa.record_batch(_Labelled(batch, schema))
+
+
+def ambiguous_names(error: Exception, schema: pa.Schema) -> str | None:
+    """Return two names of a schema that differ in case only, in words, if DuckDB's error is about one of them."""
+    message = str(error).casefold()
+    for names in _names_in(schema):
+        count = Counter(name.casefold() for name in names)
+        for folded, number in count.items():
+            if number > 1 and f'"{folded}"' in message:
+                first, second = [name for name in names if name.casefold() == folded][:2]
+                return f"{first!r} and {second!r} differ in case only, which SQL ignores"
+    return None
+
+
+class _Labelled:
+    """A batch under other names."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        self._batch, self._schema = batch, schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        _, array = self._batch.__arrow_c_array__()
+        return self._schema.__arrow_c_schema__(), array
+
+
+def _distinct(names: list[str]) -> list[str]:
+    count = Counter(name.casefold() for name in names)
+    return [f"{name}{_PLACE}{at}" if count[name.casefold()] > 1 else name for at, name in enumerate(names)]
+
+
+def _renamed(schema: pa.Schema, rename: Callable[[list[str]], list[str]]) -> pa.Schema:
+    fields = _renamed_fields(list(schema), rename)
+    return schema if fields == list(schema) else pa.schema(fields)
+
+
+def _renamed_fields(fields: list[pa.Field], rename: Callable[[list[str]], list[str]]) -> list[pa.Field]:
+    names = rename([field.name for field in fields])
+    return [
+        field.with_name(name).with_type(_renamed_type(field.type, rename))
+        for field, name in zip(fields, names, strict=True)
+    ]
+
+
+def _renamed_type(kind: pa.DataType, rename: Callable[[list[str]], list[str]]) -> pa.DataType:
+    if pt.is_struct(kind):
+        return pa.struct(_renamed_fields(list(kind), rename))
+    if pt.is_map(kind):
+        return pa.map_(kind.key_type, _renamed_type(kind.item_type, rename))
+    return pa.list_(_renamed_type(kind.value_type, rename)) if pt.is_list(kind) else kind
+
+
+def _names_in(fields: pa.Schema | pa.DataType) -> Iterator[list[str]]:
+    """Yield the names beside each other, of columns and of fields of structs."""
+    children = list(fields) if isinstance(fields, pa.Schema) else [fields.field(at) for at in range(fields.num_fields)]
+    yield [child.name for child in children]
+    for child in children:
+        yield from _names_in(child.type)
+
+
 # --- what a SELECT sees -------------------------------------------------------------------------------
 
 _AGGREGATES: Final = """
@@ -72,6 +158,36 @@ def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
         yield node
     for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _parts(below)
+
+
+_CHANGING: Final = re.compile(
+    r"now|today|age|ago|random|uuid\w*|gen_random_uuid|nextval|currval|getenv|getvariable|localtime\w*|current_\w+"
+    r"|get_current_\w+|transaction_timestamp|txid_current|pg_conf_load_time|pg_postmaster_start_time"
+)
+"""Functions that yield another value on another run. DuckDB's own `stability` takes `age` for one that does not."""
+_KEYWORDS: Final = re.compile(r"current_(date|time|timestamp)|localtime(stamp)?")
+"""Such functions without parentheses. DuckDB parses them as columns."""
+_PARAMETER: Final = re.compile(r"(?<!:):(?=[A-Za-z_])")
+
+
+@lru_cache
+def names_the_time(sql: str) -> bool:
+    """Return True if a SELECT or a predicate can yield something else on another run, over the same rows.
+
+    That holds for any text that DuckDB can't parse.
+    """
+    text = f"SELECT ({_PARAMETER.sub('$', sql.strip().rstrip(';'))}\n)"
+    try:
+        with opened() as database:
+            return any(map(_names_the_time, parsed(database, text)))
+    except (duckdb.Error, KeyError):
+        return True
+
+
+def _names_the_time(part: Mapping[str, Any]) -> bool:
+    names: Sequence[Any] = part.get("column_names") or ()
+    keyword = len(names) == 1 and _KEYWORDS.fullmatch(str(names[0]).lower())
+    return bool(keyword or _CHANGING.fullmatch(str(part.get("function_name", "")).lower()))
 
 
 def beyond_a_row(database: Any, parts: Sequence[Mapping[str, Any]], table: str) -> str | None:

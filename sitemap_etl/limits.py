@@ -117,3 +117,5 @@ SAME_HOUR_WARNED: Final = 0.5
 sets no limit. Editors don't change half of a large section within an hour; a job that loads a table does."""
 ROWS_READ_FROM: Final = 1_000
 """Rows read from which on a share of them means something beside the rows that a mirror carries."""
+BLANK_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of blank lines in a row beyond which an export of text is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
 import shutil
@@ -10,11 +11,13 @@ import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.examples import examples
+from tests.support.session import FAILED, may_be_tried_again
 
 # Of all properties: an example may be a whole run that needs a folder, and the machine may be busy.
 settings.register_profile(
@@ -28,7 +31,12 @@ settings.load_profile("tests")
 # would end without the name of the test.
 sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # which is how a module is hidden
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
+pytest_plugins = [
+    "tests.support.airflow",
+    "tests.support.fixtures",
+    "tests.support.postgres",
+    "tests.support.seaweedfs",
+]
 
 LONG = (
     "test_distributed",
@@ -83,6 +91,49 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-seed") is None:
         seed = 0 if os.environ.get("CI") == "true" else random.SystemRandom().randrange(10**9)
         config.option.hypothesis_seed = str(seed)
+
+
+_FAILED: dict[str, bool] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the tests that failed, and whether they may be tried once more."""
+    if report.failed:
+        _FAILED[report.nodeid] = may_be_tried_again(report)
+
+
+LEFT_OUT = pytest.StashKey[int]()
+"""How many tests were left out because they are thorough."""
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count the tests that `make test` leaves out."""
+    stash = items[0].config.stash
+    stash[LEFT_OUT] = stash.get(LEFT_OUT, 0) + sum(item.get_closest_marker("thorough") is not None for item in items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that shows the end of the session what was left out, and that of `make test` what failed."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is None and FAILED in os.environ:
+        Path(os.environ[FAILED]).write_text(json.dumps(_FAILED))
+    if output is not None:
+        output["left out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a process of the session says: each has looked at all tests."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say at the end what was left out, and how to run it."""
+    if left_out := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"Left out: {left_out:,} thorough tests (whole programs, servers, matrices). `make test ALL=1` runs them."
+        )
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -30,14 +30,12 @@ class Rules:
 
     `again`: before anything else it puts the keys of an interrupted publish again as they are, with a mark, and all
     that it writes there has one. `former`: what was under a key lately, or was to be deleted, comes back with a mark.
-    `numbers`: those of interrupted publishes are not given again. `bridges`: of files that exchange rows both ways, a
-    copy of one is listed meanwhile.
+    `numbers`: those of interrupted publishes are not given again.
     """
 
     again: bool = True
     former: bool = True
     numbers: bool = True
-    bridges: bool = True
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,10 @@ class Night:
 
 @dataclass
 class Explorer:
-    """Tries every order of events. `deaths`, `twice`: how many there may be at most."""
+    """Tries every order of events. `deaths`, `twice`: how many there may be at most.
+
+    `exchanged`: rows that two files give to each other. While a publish is pending, they can be in neither file.
+    """
 
     start: Mapping[str, Rows]
     nights: tuple[Night, ...]
@@ -113,6 +114,7 @@ class Explorer:
     deaths: int = 1
     twice: int = 0
     retired: Mapping[str, Rows] = field(default_factory=dict)
+    exchanged: Rows = frozenset()
     states: int = 0
 
     def explore(self) -> str | None:
@@ -149,6 +151,8 @@ class Explorer:
         always = _rows(self.start)
         for night in self.nights:
             always &= _rows(night.files)
+        if world.current.pending is not None:
+            always -= self.exchanged
         if always - found:
             return f"{sorted(always - found)} not listed"
         if world.live is None and world.current.pending is None:
@@ -223,7 +227,7 @@ class Explorer:
         lost = held.number if held.pending is None else held.pending[2]
         own = {INDEX, *night.files, *again, *(key for key, _ in held.retired)} - {NEW}
         new = held.number + (NEW in night.files)
-        own |= {_file(n) for n in range(held.number, held.number + 3)}  # also of bridges
+        own |= {_file(held.number)} if NEW in night.files else set()
         pending = (f"run{number}", frozenset(own), max(new, lost))
         now = replace(held, pending=pending, suspect=held.suspect | again, serial=held.serial + 1)
         return Request("", current=now, held=held), replace(live, held=now, claimed=True, again=again, number_lost=lost)
@@ -256,17 +260,17 @@ class Explorer:
             unmanaged = key in seen and seen[key] not in (known.get(key), dict(held.retired).get(key))
             if unmanaged and key not in live.again | held.suspect:
                 return replace(live, planned=True, todo=((f"unmanaged {key}", None),))
-        todo, number = self._ordered(writes, files, seen, max(number, live.number_lost), mark)
-        return replace(live, planned=True, seen=_pack(seen), todo=tuple(todo), manifest=_pack(manifest), number=number)
+        todo = tuple(self._ordered(writes, files, seen, mark))
+        number = max(number, live.number_lost)
+        return replace(live, planned=True, seen=_pack(seen), todo=todo, manifest=_pack(manifest), number=number)
 
     def _ordered(
         self,
         writes: dict[str, Stored],
         files: Mapping[str, Rows],
         seen: Mapping[str, Stored],
-        number: int,
         mark: str,
-    ) -> tuple[list[tuple[str, Stored | None]], int]:
+    ) -> list[tuple[str, Stored | None]]:
         # What lies there and is in no index is written before one names it, as a file that is not there.
         changed = sorted(key for key in writes if key in seen and key in seen[INDEX][0])
         new = [key for key in writes if key not in changed]
@@ -277,18 +281,13 @@ class Explorer:
             for giver in changed
         }
         order: list[str] = []
-        bridges: dict[str, Stored] = {}
         while len(order) < len(changed):
             ready = [key for key in changed if key not in order and takes[key] <= set(order)]
             if not ready:
                 ready = [key for key in changed if key not in order][:1]
-                if self.rules.bridges:
-                    bridges[_file(number)] = (seen[ready[0]][0], mark)
-                    number += 1
             order += ready
         todo: list[tuple[str, Stored | None]] = [(key, writes[key]) for key in new if key != INDEX]
-        todo += bridges.items()
-        both = frozenset({key for key in seen[INDEX][0] if key in seen} | set(files) | set(bridges))
+        both = frozenset({key for key in seen[INDEX][0] if key in seen} | set(files))
         final = writes.get(INDEX)
         if order and both != seen[INDEX][0]:
             if final is not None and final[0] == both:
@@ -298,7 +297,7 @@ class Explorer:
                 todo.append((INDEX, (both, f"{mark}-both")))
                 final = final or (frozenset(files), f"{mark}-again")
         todo += [(key, writes[key]) for key in order]
-        return todo + ([] if final is None else [(INDEX, final)]), number
+        return todo + ([] if final is None else [(INDEX, final)])
 
     def _next(self, live: Live) -> tuple[Request, Live]:
         (key, stored), rest = live.todo[0], live.todo[1:]

@@ -196,9 +196,9 @@ except ConfigError as error:
 @pytest.mark.parametrize(
     ("limit", "arguments", "said"),
     [
-        ("50", ["0"], "30"),
-        ("0", ["0"], "30"),
-        ("60", ["3"], "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT="),
+        pytest.param("50", ["0"], "30", marks=pytest.mark.thorough),
+        pytest.param("0", ["0"], "30", marks=pytest.mark.thorough),
+        pytest.param("60", ["3"], "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT=", marks=pytest.mark.thorough),
         ("1", ["0"], "than the 1 seconds that Airflow allows (dag_file_processor_timeout in section dag_processor)"),
         ("1", ["3", "another process"], "30"),
     ],

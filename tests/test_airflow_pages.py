@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from urllib.parse import quote
 import pytest
 import yaml
 
-from tests.support.airflow import PROJECT, Airflow, DagRun, airflow
+from tests.support.airflow import PROJECT, Airflow, DagRun
 from tests.support.command import call
 
 pytestmark = pytest.mark.thorough  # a whole Airflow; tests/test_report*.py has the pages
@@ -91,19 +90,17 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, airflow_process: Airflow) -> World:
     """The site after a night by the command, and one by the DAG that a gate refused."""
-    home = tmp_path_factory.mktemp("airflow")
-    with airflow(home) as running:
-        made = World(tmp_path_factory.mktemp("world"), running)
-        answer, log = running.ask("belong", {}, teams=["shops", "others"])
-        assert "error" not in answer, log[-3000:]
-        running.describe(made.sites)
-        made.pages(100)
-        assert call("run", made.sites / "shop.yaml").code == 0
-        made.pages(50)
-        made.refused = made.run()
-        yield made
+    made = World(tmp_path_factory.mktemp("world"), airflow_process)
+    answer, log = airflow_process.ask("belong", {}, teams=["shops", "others"])
+    assert "error" not in answer, log[-3000:]
+    airflow_process.describe(made.sites)
+    made.pages(100)
+    assert call("run", made.sites / "shop.yaml").code == 0
+    made.pages(50)
+    made.refused = made.run()
+    return made
 
 
 @pytest.mark.thorough

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from sitemap_etl.airflow import remote, world
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from tests.support.airflow import PROJECT, Airflow, airflow
+from tests.support.airflow import PROJECT, Airflow
 from tests.support.dags import Shop
 
 THIN = {"ada-url", "pydantic", "pyyaml"}
@@ -25,17 +24,12 @@ OF_AIRFLOW = {"httpcore", "httpx", "jinja2", "rich", "typer"}
 """Dependencies of ours that Airflow itself imports. Nothing of ours needs them there."""
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with airflow(tmp_path_factory.mktemp("airflow")) as one:
-        yield one
-
-
 @pytest.fixture
-def shop(tmp_path: Path, running: Airflow) -> Shop:
-    return Shop(tmp_path, running)
+def shop(tmp_path: Path, airflow_process: Airflow) -> Shop:
+    return Shop(tmp_path, airflow_process)
 
 
+@pytest.mark.thorough  # a whole Airflow, and an interpreter for each task
 @pytest.mark.parametrize("small", [2_000_000, 0], ids=["in one task", "in many tasks"])
 def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow_s_connections(
     shop: Shop, small: int
@@ -57,6 +51,7 @@ def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow
     assert "sections: 2" in run.log
 
 
+@pytest.mark.thorough
 def test_its_errors_are_those_of_the_task_and_retried_in_the_same_cases(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"}
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}

@@ -19,7 +19,9 @@ BROKEN = (
     "<url><loc>https://shop.example/a</loc></url></urlset>"
 )
 COMMAND: Any = typer.main.get_command(app).commands["check"]  # type: ignore[attr-defined]  # it is a group
-DOCS = (Path(__file__).parent.parent / "docs" / "checks.md").read_text("utf-8")
+PAGES = Path(__file__).parent.parent / "docs"
+COMMAND_PAGE = (PAGES / "reference" / "command.md").read_text("utf-8")
+OPTIONS = COMMAND_PAGE.partition("\n## `sitemap-etl check ")[2].partition("\n## ")[0]
 
 
 @pytest.fixture
@@ -44,8 +46,7 @@ def test_every_option_is_a_key_and_every_key_and_option_is_documented() -> None:
     assert {f"--{key}" for key in keys - {"targets"}} == {
         name for param in COMMAND.params for name in param.opts[:1] if name.startswith("--")
     } - {f"--{key}" for key in ONLY_TYPED}
-    section = DOCS.partition("## Options")[2].partition("\n## ")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| `--")]
+    rows = [line for line in OPTIONS.splitlines() if line.startswith("| `--")]
     import re
 
     assert {name for row in rows for name in re.findall(r"`(--[a-z-]+)", row.split(" | ")[0])} == options - {"--help"}
@@ -61,17 +62,18 @@ def test_the_defaults_in_the_documentation_are_the_real_ones() -> None:
         ("jobs", str(plain.jobs)),
         ("timeout", f"{plain.timeout:g}"),
     ):
-        (row,) = (line for line in DOCS.splitlines() if line.startswith(f"| `--{option} "))
+        (row,) = (line for line in OPTIONS.splitlines() if line.startswith(f"| `--{option} "))
         assert f"(default: {value}" in row
 
 
 def test_every_exit_code_of_the_documentation_is_one_and_the_example_of_a_config_file_is_valid(project: Path) -> None:
-    example = DOCS.partition("```toml\n")[2].partition("```")[0]
+    example = (PAGES / "how-to" / "check.md").read_text("utf-8").partition("```toml\n")[2].partition("```")[0]
     (project / ".sitemap-check.toml").write_text(example)
     (project / "sitemap-baseline.json").write_text('{"format": 1, "findings": []}')
     done = call("check", "--json")
     assert (done.code, codes(done)["priority-invalid"]) == (1, "error")
-    section = DOCS.partition("## Exit codes")[2].partition("\n## ")[0]
+    page = (PAGES / "reference" / "exit-codes.md").read_text("utf-8")
+    section = page.partition("\n## `check`")[2].partition("\n## ")[0]
     assert [line.split(" ")[1] for line in section.splitlines() if line.startswith("| ") and line[2].isdigit()] == [
         *("0", "1", "2", "3", "70", "130")
     ]

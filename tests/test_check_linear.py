@@ -141,6 +141,7 @@ FILES: dict[str, tuple[str, int, Callable[[int], bytes]]] = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", FILES)
 def test_four_times_as_much_takes_about_four_times_as_long(kind: str, tmp_path: Path) -> None:

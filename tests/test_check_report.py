@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from sitemap_etl.check.report import Example, Faults, FileStats, Lines
 from tests.support.command import call
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-DOCS = Path(__file__).parent.parent / "docs" / "checks.md"
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
@@ -85,11 +87,18 @@ def test_every_code_is_triggered_by_a_test() -> None:
 
 
 def test_the_documented_table_is_the_one_of_the_code() -> None:
-    """`python -m sitemap_etl.check docs/checks.md` writes it anew."""
-    page = DOCS.read_text("utf-8")
+    """To update the page, run `python -m sitemap_etl.check docs/reference/json.md`."""
+    page = (REFERENCE / "json.md").read_text("utf-8")
     assert written_into(page) == page
-    codes = (DOCS.parent / "reference" / "check-codes.md").read_text("utf-8")
-    assert written_into(codes) == codes
+
+
+def test_the_page_of_codes_has_a_section_for_each_code_when_the_documentation_is_built(tmp_path: Path) -> None:
+    built = tmp_path / "check-codes.md"
+    subprocess.run(
+        [sys.executable, "-m", "sitemap_etl.check", str(REFERENCE / "check-codes.md"), str(built)], check=True
+    )
+    headings = [line for line in built.read_text("utf-8").splitlines() if line.startswith("### ")]
+    assert headings == [f"### `{code}`" for codes in GROUPS.values() for code in codes]
 
 
 def test_codes_are_unique_and_say_how_to_fix() -> None:
@@ -179,7 +188,7 @@ def test_every_key_of_the_json_is_described() -> None:
     described = dict(keys(schema()))
     assert {"totals.affected.urls", "codes[].mend", "findings[].examples[].line", "gone[].checked"} <= set(described)
     assert all(text.endswith(".") for text in described.values())
-    text = DOCS.read_text("utf-8")
+    text = (REFERENCE / "json.md").read_text("utf-8")
     assert [path for path in described if f"| `{path}` |" not in text] == []
 
 

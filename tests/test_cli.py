@@ -260,6 +260,14 @@ def test_a_gate_that_is_forced_wants_a_reason(site: TestSite) -> None:
     assert (done.code, done.err) == (2, "--force wants a --reason, which the manifest keeps\n")
 
 
+@pytest.mark.parametrize("reason", ["…", "...", "“…”", "<reason>", "Your reason", "-"])
+def test_a_placeholder_is_not_a_reason(site: TestSite, reason: str) -> None:
+    done = call("run", site.path, "--force", "products.max_drop", "--reason", reason)
+    assert (done.code, f"--reason {reason}: this is a placeholder" in done.err) == (2, True), done.err
+    run(site, 1)
+    assert "this is a placeholder" in call("rollback", site.path, "--reason", reason).err
+
+
 def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
     run(site, 1)
     from sitemap_etl.state.lease import take_lease

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import pytest
 
 from sitemap_etl.runs.verify import verify_state
 from tests.support.crash import Laboratory, World, listed, locs_of
+from tests.support.examples import kind_of_key, sample
 from tests.support.fixtures import reachable
 from tests.support.s3 import S3Server
 
@@ -155,7 +156,12 @@ def until_committed(writes: Sequence[str], *, every: int = 1, also: str = "") ->
     }
     # What was staged lies in a folder in any case.
     later = range(commit + 2, len(writes) + 1, 12 if every == 1 else len(writes))
-    return sorted({*first, *later, len(writes)})
+    return sampled(writes, sorted({*first, *later, len(writes)}))
+
+
+def sampled(writes: Sequence[str], numbers: Iterable[int], *, every: int = 1) -> list[int]:
+    """The first write of each kind, and each `every`th of these writes, or a sixth of that in CI."""
+    return sample(numbers, lambda number: kind_of_key(writes[number - 1].partition("/live/")[2]), every=every)
 
 
 def committed(writes: Sequence[str]) -> int:
@@ -273,7 +279,7 @@ def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callab
     writes = lab.run(2).writes
     world = lab.world()
     first = next(n for n, what in enumerate(writes, 1) if "/intent-" in what)
-    for at in range(2, first, 9):
+    for at in sampled(writes, range(2, first), every=9):
         lab.restore()
         assert lab.run(2, kill=at).killed
         assert lab.world() == before
@@ -345,7 +351,7 @@ def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_noth
     """Files that this source leaves alone come back from their snapshots."""
     it = elsewhere(laboratory(**GROWN.site()), then)
     commit = max(n for n, what in enumerate(it.writes, 1) if what.endswith("/current.json"))
-    for at in range(5, commit, 3):
+    for at in sampled(it.writes, range(5, commit), every=3):
         it.lab.restore()
         assert it.lab.publish(kill=at).killed
         it.lab.run(3)
@@ -368,9 +374,9 @@ def test_on_the_way_back_from_a_killed_run_no_url_is_unlisted(laboratory: Callab
     lab.keep()
     writes = lab.run(3, since="/intent-").writes
     assert len(writes) > committed(writes) > 20
-    for at in range(1, committed(writes) + 2):
-        if at % 5 and not (f"{lab.live}/public/" in writes[at - 1] or writes[at - 1].endswith(DECIDING)):
-            continue
+    steps = range(1, committed(writes) + 2)
+    seen = [at for at in steps if f"{lab.live}/public/" in writes[at - 1] or writes[at - 1].endswith(DECIDING)]
+    for at in sorted({*sampled(writes, seen), *sampled(writes, steps, every=5)}):
         lab.restore()
         assert lab.run(3, kill=at, since="/intent-").killed
         found = listed(lab.world().objects).keys()
@@ -393,7 +399,7 @@ def test_a_rollback_killed_after_any_write_can_be_done_again(laboratory: Callabl
     source = locs_of(*GROWN.before[0].values())
     assert listed(world.objects).keys() == source
     commit = max(n for n, what in enumerate(done.writes, 1) if what.endswith("/current.json"))
-    for at in range(2, commit, 4):
+    for at in sampled(done.writes, range(2, commit), every=4):
         lab.restore()
         assert lab.roll_back(3, kill=at).killed
         check(lab.world(), before, source)

@@ -6,7 +6,6 @@ import gzip
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.airflow import Airflow, airflow
+from tests.support.airflow import Airflow
 from tests.support.dags import SITE, Shop
 from tests.support.engines import Reply, Request, Side
 from tests.support.operator import Operator
@@ -30,15 +29,9 @@ DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"
 """A database that nobody serves."""
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with airflow(tmp_path_factory.mktemp("airflow")) as one:
-        yield one
-
-
 @pytest.fixture
-def shop(tmp_path: Path, running: Airflow) -> Shop:
-    return Shop(tmp_path, running)
+def shop(tmp_path: Path, airflow_process: Airflow) -> Shop:
+    return Shop(tmp_path, airflow_process)
 
 
 @pytest.mark.thorough

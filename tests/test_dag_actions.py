@@ -16,19 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from tests.support.airflow import Airflow, DagRun, airflow
+from tests.support.airflow import Airflow, DagRun
 from tests.support.engines import Reply, Request, Side
 from tests.support.operator import Operator
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1_800)]
 
 KEY = "0123456789abcdef0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with airflow(tmp_path_factory.mktemp("airflow")) as one:
-        yield one
 
 
 class Desk(Operator):
@@ -84,14 +78,14 @@ class Desk(Operator):
 
 
 @pytest.fixture
-def desk(tmp_path: Path, running: Airflow) -> Iterator[Desk]:
+def desk(tmp_path: Path, airflow_process: Airflow) -> Iterator[Desk]:
     def answer(request: Request) -> Reply:
         if request.method == "GET":  # the site itself
             return Reply(200, KEY) if request.path == f"/{KEY}.txt" else Reply(404)
         return Reply(200)
 
     with Side(answer) as engine:
-        yield Desk(tmp_path, running, engine)
+        yield Desk(tmp_path, airflow_process, engine)
 
 
 STAGES = ["plan", "extract", "partition", "render", "publish", "ping"]
@@ -159,11 +153,11 @@ def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(de
     assert desk.run().state == "success"
 
 
-def test_a_large_run_that_is_small_when_it_is_cleared_begins_anew(tmp_path: Path, running: Airflow) -> None:
+def test_a_large_run_that_is_small_when_it_is_cleared_begins_anew(tmp_path: Path, airflow_process: Airflow) -> None:
     """Tasks of extract that there were, and are no more, are removed to Airflow, not skipped."""
     sections = {"counted": {"from": {"parquet": "../counted.parquet"}, "on_error": "keep"}}
     with Side(lambda _: Reply(404)) as engine:
-        desk = Desk(tmp_path, running, engine, sections=sections, airflow={"small": 200}, ping={})
+        desk = Desk(tmp_path, airflow_process, engine, sections=sections, airflow={"small": 200}, ping={})
         desk.counted(150)
         assert desk.run().state == "success"
         desk.counted(500)

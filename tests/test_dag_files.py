@@ -6,27 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sitemap_etl.airflow.pools import MISSING, demand_pools
 from sitemap_etl.errors import ConfigError
-from tests.support.airflow import PROJECT, Airflow, airflow
+from tests.support.airflow import PROJECT, Airflow
 from tests.support.dags import CLUSTERS, STAGES, Shop
 from tests.support.engines import Reply, Side
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    with airflow(tmp_path_factory.mktemp("airflow")) as one:
-        yield one
-
-
 @pytest.fixture
-def shop(tmp_path: Path, running: Airflow) -> Shop:
-    return Shop(tmp_path, running)
+def shop(tmp_path: Path, airflow_process: Airflow) -> Shop:
+    return Shop(tmp_path, airflow_process)
 
 
 def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:

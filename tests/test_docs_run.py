@@ -125,6 +125,7 @@ def test_the_tutorial_on_airflow_works_as_it_is_written(tmp_path: Path) -> None:
 SAYS = {
     "alerts": ["ALERT: exit code 2"],
     "cdn": ["shop.yaml", "other-host.yaml"],
+    "check": ["no problems found", "lastmod-all-same"],
     "check-in-ci": ["findings written"],
     "dry-run": ["dry run", "nearest"],
     "hreflang": ['hreflang="x-default"', "no problems found"],

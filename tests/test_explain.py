@@ -418,7 +418,8 @@ def test_a_rollback_to_a_set_without_the_section_is_told(site: TestSite) -> None
     first = site.night(1).run.run_id
     site.section("arts", pages(9, start=100))
     site.night(2)
-    done = roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=2)), reason="too early")
+    at = site.at(FIRST_NIGHT + timedelta(days=2))
+    done = roll_back(site.load(), first, at, reason="too early", force=["max_drop"])
     assert done is not None
     assert (
         f"its section arts is not in the site file of run {first} of 2026-11-01 02:00 UTC, to which rollback "

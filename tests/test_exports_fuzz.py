@@ -1,7 +1,7 @@
 """Small exports with odd values and settings: no row is lost, invented or changed without a reason.
 
 The values that were written are known. Other readers (Python's csv and json, DuckDB) confirm that the file has them.
-`FUZZ_EXAMPLES` sets the number of examples of each format: 200 in CI.
+`FUZZ_EXAMPLES` sets the number of examples of each format: 80 in CI, 400 with ALL=1.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import sources
 from sitemap_etl.settings import CsvExport, CsvFormat
+from tests.support.examples import ALL, IN_CI
 from tests.support.sites import TestSite
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "200" if os.environ.get("CI") == "true" else "25"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "400" if ALL else "80" if IN_CI else "25"))
 fuzzed = settings(max_examples=EXAMPLES)
 runs = settings(max_examples=max(5, EXAMPLES // 10))
 
@@ -121,7 +123,34 @@ def pack(path: Path, data: bytes) -> None:
     path.write_bytes(packers.get(path.suffix, bytes)(data))
 
 
-PACKED = st.sampled_from(["", "", ".gz", ".zst", ".bz2", ".xz", ".zip"])
+FORMS: dict[str, list[Any]] = {
+    "packing": ["", "", ".gz", ".zst", ".bz2", ".xz", ".zip"],
+    "delimiter": [",", ",", ";", "\t", "|"],
+    "quote": ['"', '"', '"', "'", "none"],
+    "escape": [None, None, "\\"],
+    "encoding": ["utf-8", "utf-8", "utf-8-sig", "utf-16", "cp1252", "utf-16-le"],
+    "end": ["\n", "\r\n", "\n\n"],
+    "compression": ["none", "snappy", "gzip", "zstd", "brotli", "lz4"],
+    "data_page_version": ["1.0", "2.0"],
+    "version": ["1.0", "2.4", "2.6"],
+}
+"""How a file can be written; what is more frequent stands twice."""
+PACKED = st.sampled_from(FORMS["packing"])
+
+
+@pytest.fixture
+def seen() -> Iterator[dict[str, set[Any]]]:
+    """How the files of the examples were written. In CI, which always has the same examples, no way is left out."""
+    found: dict[str, set[Any]] = {name: set() for name in FORMS}
+    yield found
+    if IN_CI:
+        assert {name: values for name, values in found.items() if values and values < set(FORMS[name])} == {}
+
+
+def note(seen: dict[str, set[Any]], **form: Any) -> None:
+    """Note how a file was written."""
+    for name in form.keys() & seen.keys():
+        seen[name].add(form[name])
 
 
 # --- CSV -----------------------------------------------------------------------------------------
@@ -132,12 +161,12 @@ def csv_exports(
     draw: st.DrawFn,
 ) -> tuple[dict[str, Any], list[tuple[list[str], list[list[str]]]], str, bool, str, bool]:
     """Draw settings, files (names and rows), the end of lines, whether all is quoted, the packing, the last end."""
-    quote = draw(st.sampled_from(['"', '"', '"', "'", "none"]))
+    quote = draw(st.sampled_from(FORMS["quote"]))
     form = {
-        "delimiter": draw(st.sampled_from([",", ",", ";", "\t", "|"])),
+        "delimiter": draw(st.sampled_from(FORMS["delimiter"])),
         "quote": quote,
-        "escape": None if quote == "none" else draw(st.sampled_from([None, None, "\\"])),
-        "encoding": draw(st.sampled_from(["utf-8", "utf-8", "utf-8-sig", "utf-16", "cp1252", "utf-16-le"])),
+        "escape": None if quote == "none" else draw(st.sampled_from(FORMS["escape"])),
+        "encoding": draw(st.sampled_from(FORMS["encoding"])),
     }
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
     text = TEXT.filter(lambda value: writable(value, form))
@@ -194,8 +223,9 @@ def confirmed(text: str, form: dict[str, Any], names: list[str], rows: list[list
 
 @fuzzed
 @given(csv_exports(), st.booleans())
-def test_csv(export: Any, selected: bool) -> None:
+def test_csv(seen: dict[str, set[Any]], export: Any, selected: bool) -> None:
     form, files, end, quoted, packing, ended = export
+    note(seen, packing=packing, **form)
     with folder() as path:
         wanted: list[dict[str, str | None]] = []
         columns = list(dict.fromkeys(name for names, _ in files for name in names))
@@ -262,7 +292,7 @@ def jsonl_exports(draw: st.DrawFn) -> tuple[list[list[dict[str, Any]]], dict[str
     written = draw(
         st.fixed_dictionaries({"ensure_ascii": st.booleans(), "separators": st.sampled_from([None, (",", ":")])})
     )
-    return files, written, draw(st.sampled_from(["\n", "\r\n", "\n\n"])), draw(PACKED), draw(st.booleans())
+    return files, written, draw(st.sampled_from(FORMS["end"])), draw(PACKED), draw(st.booleans())
 
 
 def same_json(ours: Any, value: Any) -> bool:  # noqa: PLR0911 - one for each kind of value
@@ -298,8 +328,9 @@ def same_number(ours: Any, value: float) -> bool:
 
 @fuzzed
 @given(jsonl_exports())
-def test_jsonl(export: Any) -> None:
+def test_jsonl(seen: dict[str, set[Any]], export: Any) -> None:
     files, written, end, packing, mark = export
+    note(seen, packing=packing, end=end)
     with folder() as path:
         for number, rows in enumerate(files):
             text = "".join(json.dumps(row, **written) + end for row in rows)
@@ -359,11 +390,11 @@ def parquet_exports(draw: st.DrawFn) -> tuple[list[pa.Table], dict[str, Any]]:
         ]
         tables.append(pa.table(columns, names=names))
     written = {
-        "compression": draw(st.sampled_from(["none", "snappy", "gzip", "zstd", "brotli", "lz4"])),
+        "compression": draw(st.sampled_from(FORMS["compression"])),
         "row_group_size": draw(st.integers(1, 9)),
         "use_dictionary": draw(st.booleans()),
-        "data_page_version": draw(st.sampled_from(["1.0", "2.0"])),
-        "version": draw(st.sampled_from(["1.0", "2.4", "2.6"])),
+        "data_page_version": draw(st.sampled_from(FORMS["data_page_version"])),
+        "version": draw(st.sampled_from(FORMS["version"])),
         "write_page_checksum": draw(st.booleans()),
         "use_deprecated_int96_timestamps": draw(st.booleans()),
         "store_schema": draw(st.booleans()),
@@ -398,10 +429,11 @@ def same_rows(ours: list[dict[str, Any]], others: list[dict[str, Any]], *, order
     return known(ours) == known(others)
 
 
-@fuzzed
+@settings(max_examples=EXAMPLES * 2)
 @given(parquet_exports(), st.sampled_from([1, 3, 1_000]))
-def test_parquet(export: Any, split_rows: int) -> None:
+def test_parquet(seen: dict[str, set[Any]], export: Any, split_rows: int) -> None:
     tables, written = export
+    note(seen, **written)
     with folder() as path:
         for number, table in enumerate(tables):
             pq.write_table(table, path / f"e{number}.parquet", **written)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitemap_etl.extensions import alternates, images, videos
+from sitemap_etl.extensions import alternates, images, literals, videos
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.separated import separated
 from sitemap_etl.frames import Tally
@@ -424,3 +424,10 @@ def test_no_text_changes_what_is_read_of_its_neighbours(rows: list[str | None]) 
     alone = [read(row) for row in rows]
     assert together[0] == [images_of for one, _ in alone for images_of in one]
     assert sum(together[1].values()) == sum(sum(counts.values()) for _, counts in alone)
+
+
+@pytest.mark.parametrize("text", ['{a%s"', "{%sx", '{a "%s}', "{a,%s'}", "[%s'", '{"a"%sx}', "(%s"], ids=range(7))
+def test_a_broken_list_with_a_megabyte_of_blanks_is_read_once(text: str) -> None:
+    """A reader that tries every blank again would take hours."""
+    with pytest.raises(ValueError, match="neither JSON nor a list"):
+        literals.value_of(text % (" " * 1_000_000))

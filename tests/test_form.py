@@ -45,6 +45,7 @@ def test_what_is_filled_in_are_the_options_of_the_run(site: Site) -> None:
         ({"limit": 5}, "conf: limit: unknown key\n"),
         ({"force": ["max_drop"]}, "Force wants a Reason, which the manifest keeps"),
         ({"force": ["max_drop"], "reason": "  "}, "Force wants a Reason"),
+        ({"force": ["max_drop"], "reason": "…"}, "Reason …: this is a placeholder"),
         ({"force": ["nope.max_drop"], "reason": "a sale"}, "Force nope.max_drop: there is no such gate"),
         ({"sections": ["nope"]}, "Sections nope: there is no such section"),
         ({"now": "noon"}, "Now noon: expected a time in ISO 8601"),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sitemap_etl.runs.init.columns import find
@@ -228,3 +229,11 @@ def test_a_fingerprint_that_nobody_can_choose_columns_for_is_a_comment(header: s
     assert proposed in Path("site.yaml").read_text()
     assert any("fingerprint" in note for note in site["json"]["notes"])
     runs(30)
+
+
+@pytest.mark.parametrize("missing", ["NaN", "NULL", "None", "n/a", " NaT "])
+def test_words_for_missing_values_are_no_values(missing: str) -> None:
+    dates = ["2026-10-01", missing, "2026-10-03"]
+    found = find(pa.table({"loc": ["/a", "/b", "/c"], "updated": dates}), NOW)
+    assert found.dates is not None
+    assert found.dates.column == "updated"

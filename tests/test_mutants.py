@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import ROOMS, candidates, marked, name_of
+from tests.mutants.__main__ import ROOMS, candidates, change, marked, name_of
 from tests.mutants.keeper import transplant
 from tests.mutants.mutations import mutants
 from tests.mutants.record import Record, modules
@@ -96,7 +96,7 @@ def test_a_mutant_is_tried_by_the_tests_of_its_line_in_turn_by_the_one_that_adds
 
 
 def test_every_mark_names_a_mutant_that_there_is_and_a_reason() -> None:
-    identities = {mutant.identity for mutant in candidates(ROOMS)}
+    identities = {change(*mutant.identity) for mutant in candidates(ROOMS)}
     for identity, reason in marked().items():
         assert identity in identities, f"the code of this mark is gone: {identity}"
         assert len(reason) > 10

@@ -22,7 +22,7 @@ from tests.support.lake import Delta
 from tests.support.postgres import Postgres
 from tests.support.sites import TestSite
 
-NAMES = ["order", "updatedAt", "a b", "a.b", 'a"b', "größe", "SELECT", "a`b", "%s", ":since"]
+NAMES = ["order", "SELECT updatedAt", "größe a.b", 'a"b`c', "%s:since"]
 SECTIONS = {f"s{number}": name for number, name in enumerate(NAMES)}
 COUNT = 6
 

@@ -365,14 +365,6 @@ def test_the_report_on_duplicates_is_kept_as_long_as_it_is_told_of(site: Quiet) 
     assert site.state().storage.stat(layout.summary(found.run.run_id)) is not None
 
 
-def test_what_a_run_warns_of_while_it_renders_it_warns_of_every_night(site: Quiet) -> None:
-    site.notes({"loc": "/z/3/"})
-    for number in (1, 2):
-        night = site.run(number)
-        assert any("two spellings" in warning for warning in night.summary.warnings)
-    assert rendered(night) == {"notes"}
-
-
 def test_what_rows_lose_where_they_are_rendered_is_told_every_night(site: Quiet) -> None:
     site.rules["shards"] = {"bytes": 100_000}
     site.goods[3]["images"] = json.dumps([f"/i/{'x' * 500}-{n}.jpg" for n in range(300)])

@@ -27,7 +27,6 @@ from sitemap_etl.state.records import (
     Record,
     Retired,
     SectionState,
-    Write,
 )
 from sitemap_etl.state.store import parse_document
 
@@ -97,7 +96,7 @@ def test_records_of_numbers_are_added_number_by_number() -> None:
         (records.SetSize, {"at": "", "site": 1, "sections": {"p": "1"}}, "sections.p: expected a whole number"),
         (records.Clusters, {"notes": []}, "notes: expected a Tally"),
         (records.Clusters, {"notes": {"x": {}}}, "notes: expected a Tally"),
-        (Intent, {"run_id": "r", "base": None, "by": "", "at": "", "writes": {"k": {}}}, "writes.k.old_etag: expected"),
+        (records.Current, {"name": "n", "site": "s", "made_from": {"k": {}}}, "made_from.k.run_id: expected"),
     ],
 )
 def test_what_can_not_be_a_record_is_told_with_its_path(kind: type[Any], data: Any, said: str) -> None:
@@ -261,21 +260,19 @@ def test_the_files_of_a_set_are_those_of_its_shards_its_indexes_and_its_feeds() 
 
 
 def test_an_intent_touches_what_it_writes_and_deletes_and_what_it_has_to_put_again() -> None:
-    intent = Intent(
-        "r", None, "a person", "now", {"w": Write(None, None, None)}, (Retired("d", None, 0),), suspect=("s",)
-    )
+    intent = Intent("r", None, "a person", "now", ("w",), (Retired("d", None, 0),), suspect=("s",))
     assert intent.touched == {"w", "d", "s"}
     assert intent.describe() == "run r, since now (a person)"
 
 
 def test_names_of_an_earlier_format_are_read_under_those_of_today() -> None:
-    given = Intent.upgraded({"doubtful": 1, "foreign": 2, "robots": 3})
-    assert given == {"suspect": 1, "unmanaged": 2, "robots": 3}
+    given = Intent.upgraded({"doubtful": 1, "foreign": 2, "robots": 3, "writes": {"a": {"old_etag": None}}})
+    assert given == {"suspect": 1, "unmanaged": 2, "robots": 3, "writes": ["a"]}
     manifest = Manifest.upgraded({"name": "n", "sections": {"p": {"departed": 1, "listed": 2}}})
     assert manifest == {"name": "n", "sections": {"p": {"removed_lately": 1, "listed": 2}}}
 
 
 def test_in_a_document_of_today_a_name_of_an_earlier_format_is_one_that_nobody_knows() -> None:
-    given = encode(Intent("r", None, "a person", "now", {}, ())) | {"doubtful": ["x"]}
+    given = encode(Intent("r", None, "a person", "now")) | {"doubtful": ["x"]}
     intent = parse_document(seal(given), Intent, "here")
     assert (intent.suspect, intent.unknown) == ((), {"doubtful": ["x"]})

@@ -256,3 +256,29 @@ def test_every_row_gets_the_answer_of_the_referee(lines, paths, agent):
     assert robots.disallowed(locs, data, agent).to_pylist() == wanted
     single = robots.CrawlRules(data)
     assert [not single.allows(SITE + path, agent) for path in whole] == wanted
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ([f"Disallow: /*x{n}*y" for n in range(8_000)], {"/ax7999by"}),
+        ([f"Disallow: *x{n}*" for n in range(8_000)] + ["Allow: *x7999*y"], {"/x7998"}),
+        (["Disallow: /" + "*a" * 8_000], set()),
+        (["Disallow: /" + "*(" * 500], {"/" + "(" * 500}),
+        (["Disallow: /" + "*ö" * 600 + "$"], set()),
+    ],
+)
+def test_very_many_wildcards_are_matched(lines: list[str], refused: set[str]) -> None:
+    paths = ["/ax7999by", "/x7998", "/" + "a" * 2_000, "/" + "(" * 500]
+    text = "\n".join(["User-agent: *", *lines]).encode()
+    found = robots.disallowed(pa.array([f"https://shop.example{path}" for path in paths]), text).to_pylist()
+    assert {path for path, out in zip(paths, found, strict=True) if out} >= refused
+    assert robots.disallowed(pa.array(["https://shop.example/free"]), text).to_pylist() == [False]
+
+
+def test_agents_of_one_group_share_its_rules() -> None:
+    agents = "".join(f"User-agent: {'x' * n}\n" for n in range(1, 300))
+    text = f"{agents}Disallow: /a\n\nUser-agent: xx\nUser-agent: xx\nDisallow: /b\n".encode()
+    for agent, expected in (("x", [True, False]), ("xx", [True, True]), ("y", [False, False])):
+        locs = pa.array(["https://shop.example/a", "https://shop.example/b"])
+        assert robots.disallowed(locs, text, agent).to_pylist() == expected

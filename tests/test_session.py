@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.airflow import PROJECT
+from tests.support.session import SIDE_BY_SIDE
 
 OTHERS = "import pytest\n@pytest.mark.parametrize('n', range(3))\ndef test_fine(n): pass\n"
 KILLED = "import os, signal\ndef test_bad(): os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -39,8 +40,7 @@ def test_a_session_ends_with_the_name_of_the_test_that_killed_its_process_or_han
     """The options of `make test` and of pyproject.toml, with less patience."""
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(OTHERS if name > "a" else OTHERS + test + OTHERS.partition("\n")[2])
-    makefile = (PROJECT / "Makefile").read_text()
-    options = makefile.partition("-m pytest ")[2].partition("\n")[0].replace("auto", "2").split()
+    options = ["2" if option == "auto" else option for option in SIDE_BY_SIDE]
     patience = ["-o", "timeout=1", "-o", "faulthandler_timeout=3"]
     command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(tmp_path)]
     # Of the plugins those that these options need: the others only take time to start, in three processes.

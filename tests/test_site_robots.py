@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import ssl
 import threading
@@ -259,3 +260,43 @@ def test_robots_txt_that_disallows_the_sitemap_itself_is_a_warning(site: TestSit
     (warning,) = [text for text in warnings if "engines will not read them" in text]
     assert f"Allow: {hidden}" in warning
     assert ("1 of the 2" if to == "root" else "2 of the 2") in warning
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (RULES.decode().encode("utf-16"), "UTF-16"),
+        (RULES.decode().encode("utf-16-le"), "UTF-16"),
+        (RULES.decode().encode("utf-32"), "UTF-16 or UTF-32"),
+        (gzip.compress(RULES, mtime=0), "compressed (gzip)"),
+        (RULES.replace(b"\n", b" "), "line 1 has several rules"),
+        (RULES.replace(b"\n", rb"\n"), "line 1 has several rules"),
+        (RULES.replace(b"\n", "\u2028".encode()), "line 1 has several rules"),
+        (b"# shop " + RULES.replace(b"\n", b" "), "line 1 has several rules"),
+        (RULES + b"User-agent: x Disallow: /q\n", "line 3 has several rules"),
+        (b'{"error": "not found"}', "none of its lines is a rule"),
+        (RULES + b"Disallow: /q # x\n" * 40_000 + b"Disallow: /last\n", "lines behind 512,000 bytes"),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_a_robots_txt_that_can_not_be_read_is_a_warning(site: TestSite, answer: Answer, body: bytes, said: str) -> None:
+    answer.body = body
+    (warning,) = [text for text in site.night(1).summary.warnings if text.startswith("robots.txt")]
+    assert said in warning
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        RULES,
+        b"\xef\xbb\xbf" + RULES.replace(b"\n", b"\r"),
+        b"",
+        b"# nothing: allow: all\n",
+        RULES + b"Disallow: /disallow:x\nSitemap: https://shop.example/sitemap:1.xml\n# Allow: /a Disallow: /b\n",
+        RULES + "Disallow: /größe\n".encode() + b"# " + b"x" * 600_000,
+    ],
+    ids=range(6),
+)
+def test_a_robots_txt_that_can_be_read_is_none(site: TestSite, answer: Answer, body: bytes) -> None:
+    answer.body = body
+    assert not [text for text in site.night(1).summary.warnings if text.startswith("robots.txt")]

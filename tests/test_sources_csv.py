@@ -15,6 +15,7 @@ from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.quotes import WatchedQuotes
+from tests.support.command import process
 from tests.support.examples import examples
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)
@@ -347,3 +348,31 @@ def test_a_byte_order_mark_of_the_first_value_stays(tmp_path: Path, mark: bytes,
     path.write_bytes(mark + f"loc\n{value}\n/b\n".encode())
     rows = [row for split in sources.plan_csv(str(path)) for batch in sources.read(split) for row in batch.to_pylist()]
     assert [row["loc"] for row in rows] == [value, "/b"]
+
+
+def test_a_long_line_takes_little_memory_and_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"loc,title\n/a,x\n/b," + b"x" * 10_000_000 + b"\n")
+    with pytest.raises(InvalidSource, match=r"a\.csv line 3: a line is longer than 4,194,304 characters"):
+        rows(path)
+
+
+@pytest.mark.parametrize("break_", [b"\n", b"\r\n"])
+def test_very_many_blank_lines_are_refused(tmp_path: Path, break_: bytes) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"loc\n/a\n" + break_ * 70_000_000, 1))
+    with pytest.raises(InvalidSource, match=r"more than 67,108,864 bytes of blank lines in a row"):
+        rows(path)
+    path.write_bytes(gzip.compress(b"loc\n/a\n" + break_ * 1_000_000 + b"/b\n", 1))
+    assert rows(path) == [{"loc": "/a"}, {"loc": "/b"}]
+
+
+def test_a_refused_file_does_not_abort_the_process(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'loc,title\n/a,"' + b'""' * 10_000_000 + b'"\n/b,x\n')
+    (tmp_path / "x.yaml").write_text(
+        "site: https://shop.example\npublish: ./public\nurls: {respect_robots: false}\n"
+        "sections:\n  pages:\n    from: {csv: a.csv}\n"
+    )
+    running = process("run", "x.yaml", cwd=tmp_path)
+    _, said = running.communicate()
+    assert (running.returncode, "line 2: a line is longer" in said) == (2, True), said

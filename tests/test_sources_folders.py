@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,17 @@ def test_a_folder_of_empty_files_alone_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"")
     with pytest.raises(InvalidSource, match=r"a\.csv is empty: expected a first row"):
         sources.plan_export(export("csv", tmp_path))
+
+
+@pytest.mark.parametrize("asked", ["", "/*.csv", "/b.csv"])
+def test_a_named_pipe_is_never_opened(tmp_path: Path, asked: str) -> None:
+    (tmp_path / "a.csv").write_text("loc\n/a\n")
+    os.mkfifo(tmp_path / "b.csv")
+    if asked == "/b.csv":
+        with pytest.raises(InvalidSource, match=r"b\.csv is a named pipe, a device or a socket"):
+            sources.plan_csv(f"{tmp_path}{asked}")
+        return
+    notes: list[str] = []
+    (split,) = sources.plan_csv(f"{tmp_path}{asked}", note=notes.append)
+    assert [file[0] for file in split.detail["files"]] == [str(tmp_path / "a.csv")]
+    assert "b.csv" in notes[0]

@@ -221,10 +221,11 @@ def test_keys_that_lines_lack_are_null_and_columns_can_be_chosen(tmp_path: Path)
     assert table(tmp_path, columns=["x", "unknown"]).to_pylist() == [{"x": None}, {"x": 1}]
 
 
-def test_keys_that_differ_only_in_case_are_told(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", {"loc": "/a", "Loc": "/b"})
-    with pytest.raises(InvalidSource, match="the keys 'loc' and 'Loc' differ only in case"):
-        sources.plan_jsonl(path)
+def test_keys_that_differ_only_in_case_are_columns_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a", "Loc": 1, "x": [1], "LOC": "/c"}, {"loc": None, "Loc": 2})
+    found = {"loc": ["/a", None], "Loc": [1, 2], "x": [[1], None], "LOC": ["/c", None]}
+    assert table(path).to_pydict() == found
+    assert table(path, columns=["LOC", "loc"]).to_pydict() == {name: found[name] for name in ("LOC", "loc")}
     path = write(tmp_path / "a.jsonl", {"loc": "/a", "more": {"x": 1, "X": 2}})
     assert json.loads(table(path).column("more").to_pylist()[0]) == {"x": 1, "X": 2}
 

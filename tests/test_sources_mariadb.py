@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import traceback
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +17,13 @@ import trustme
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
+from sitemap_etl.frames import Tally
+from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.sources import mysql
 from sitemap_etl.sources.session import Session, Statement
+from sitemap_etl.stages.run import Environment
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+from tests.support.sites import FIRST_NIGHT, TestSite
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -261,3 +267,62 @@ def test_the_rows_come_through_tls_and_the_certificate_is_checked_where_an_autho
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with pytest.raises(Refused, match="certificate verify failed"):
         rows(f"{shop.uri}?ssl_ca={quote(str(tmp_path / 'other.pem'))}", query)
+
+
+# --- what the server says of the rows ------------------------------------------------------------------
+
+
+def noticed(uri: str, query: str, **options: object) -> tuple[pa.Table, Tally]:
+    """The rows of a SELECT, and what the server said of them."""
+    notices = Tally()
+    found = rows(uri, query, session=Session(notice=notices.add), **options)
+    return found, notices
+
+
+@pytest.mark.parametrize("aggregate", ["GROUP_CONCAT(loc ORDER BY id)", "JSON_ARRAYAGG(loc)"])
+def test_long_lists_are_not_cut(shop: MariaDB, aggregate: str) -> None:
+    found, notices = noticed(shop.uri, f"SELECT {aggregate} AS locs FROM products")
+    assert found["locs"][0].as_py().count("/p/") == 5000
+    assert not notices.counts
+
+
+def test_a_value_that_is_cut_all_the_same_ends_the_run(shop: MariaDB) -> None:
+    shop.execute(
+        "CREATE OR REPLACE FUNCTION images() RETURNS LONGTEXT READS SQL DATA BEGIN "
+        "SET SESSION group_concat_max_len = 20; RETURN (SELECT GROUP_CONCAT(p.loc) FROM products p); END",
+    )
+    for query in (
+        "SELECT loc, images() AS images FROM products LIMIT 3",
+        # Behind more other warnings than the server keeps by default.
+        "SELECT CAST(loc AS INT) AS n, NULL AS images FROM products WHERE id < 1000 UNION ALL SELECT 1, images()",
+    ):
+        with pytest.raises(InvalidSource, match=r"catalog .*cut \d values .*GROUP_CONCAT\(\) \(warning 1260\)"):
+            rows(shop.uri, query)
+    with pytest.raises(InvalidSource, match=r"warning 1301"):
+        rows(shop.uri, "SELECT REPEAT(loc, 10000000) AS loc FROM products WHERE id = 5")
+
+
+def test_what_casts_alter_is_counted_with_an_example(shop: MariaDB) -> None:
+    shop.execute("DROP TABLE IF EXISTS words", "CREATE TABLE words (w TEXT)", "INSERT INTO words VALUES ('1a'), ('2b')")
+    found, notices = noticed(shop.uri, "SELECT CAST(w AS INT) AS n, STR_TO_DATE(w, '%Y-%m-%d') AS d FROM words")
+    assert found["n"].to_pylist() == [1, 2]
+    assert notices.counts == {
+        "the database altered values (warning 1292)": 2,
+        "the database altered values (warning 1411)": 2,
+    }
+    assert "'1a'" in notices.examples["the database altered values (warning 1292)"][0]
+
+
+def test_a_run_warns_of_what_casts_alter(shop: MariaDB, tmp_path: Path) -> None:
+    site = TestSite(tmp_path, urls={"respect_robots": False})
+    site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": shop.uri})
+    query = "SELECT loc, CAST(loc AS INT) AS n FROM products WHERE id < 10"
+    site.keys["sections"]["pages"] = {
+        "from": {"database": "catalog", "query": query, "split": {"column": "n", "parts": 2}}
+    }
+    (warning,) = site.night(1).summary.warnings
+    assert re.search(r"pages: the database altered values \(warning 1292\): \d+, e\.g\. Truncated incorrect", warning)
+    said: list[str] = []
+    environment = replace(site.at(FIRST_NIGHT), log=said.append)
+    assert not problems_of(site.load(), connect=True, environment=environment)
+    assert any("altered values (warning 1292)" in line for line in said)

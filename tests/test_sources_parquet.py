@@ -209,6 +209,14 @@ def test_batches_keep_the_bounds_where_a_dictionary_hides_the_size(tmp_path: Pat
     assert max(batch.nbytes for batch in found) <= 1_000_000
 
 
+def test_no_memory_is_held_once_a_file_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 20_000, group=5_000, title=pa.array(["x" * 1_000] * 20_000))
+    before = pa.total_allocated_bytes()
+    for _ in range(3):
+        assert sum(batch.num_rows for batch in sources.read(sources.plan_parquet(path)[0])) == 20_000
+        assert pa.total_allocated_bytes() - before < 1_000_000
+
+
 def test_an_empty_file_is_one_split_without_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 0)
     plan = sources.plan_parquet(path)
@@ -241,3 +249,17 @@ def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: 
     (tmp_path / "a.parquet").write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"a\.parquet is not a Parquet file; {advice}"):
         sources.plan_parquet([str(tmp_path / "a.parquet")])
+
+
+def test_a_footer_whose_rows_are_not_those_of_its_groups_is_damaged(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 300)
+    data = path.read_bytes()
+    rows_of_footer = b"\x16\xd8\x04\x19"  # field 3 (int64): 300 in Thrift's compact form; field 4 (list)
+    assert data.count(rows_of_footer) == 1
+    path.write_bytes(data.replace(rows_of_footer, b"\x16\xda\x04\x19"))
+    for plan in (
+        sources.plan_parquet,
+        lambda path: sources.plan_query({"source": ParquetExport(parquet=str(path))}, "FROM source"),
+    ):
+        with pytest.raises(InvalidSource, match="its footer says 301 rows, and its row groups have 300"):
+            plan(path)

@@ -166,3 +166,21 @@ def test_a_broken_row_far_into_a_text_of_another_encoding_is_named(tmp_path: Pat
     path.write_bytes(("loc,note\n" + "/größe,üüüüü\n" * 20_000 + "/a,b,c\n").encode("cp1252"))
     with pytest.raises(InvalidSource, match="line 20002: expected 2 fields"):
         rows(path, encoding="cp1252")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b"loc\n/a\n") + bytes(1024), "other bytes behind its compressed data"),
+        (gzip.compress(b"loc\n/a\n") + b"trailing garbage", "other bytes behind its compressed data"),
+        (b"loc\n/a\n", r"is not compressed with gzip, as its name says: rename it to a\.csv"),
+        (gzip.compress(gzip.compress(b"loc\n/a\n" * 100)), "compressed with gzip more than once"),
+        (gzip.compress(b"loc\n" + bytes(range(10, 127)) * 99)[:-20], "damaged or cut off"),
+    ],
+    ids=range(5),
+)
+def test_what_is_wrong_with_gzip_is_said_in_words(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(data)
+    with pytest.raises(InvalidSource, match=rf"a\.csv\.gz .*{said}"):
+        [list(sources.read(split)) for split in sources.plan_csv(path)]

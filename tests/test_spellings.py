@@ -1,4 +1,4 @@
-"""One page is listed in one spelling, wherever the source names it; where it is in two, the run says so."""
+"""One page is listed in one spelling, wherever the source names it."""
 
 from __future__ import annotations
 
@@ -21,35 +21,12 @@ def site(tmp_path: Path) -> TestSite:
 # --- a slash at the end ------------------------------------------------------------------------------
 
 
-def spellings(site: TestSite, night: int = 1) -> list[str]:
-    return [text for text in site.night(night).summary.warnings if "two spellings" in text]
-
-
-@pytest.mark.parametrize("many", ["with", "without"])
-def test_pages_listed_with_and_without_a_slash_are_counted_with_an_example(site: TestSite, many: str) -> None:
-    """Between the two spellings of a page others have their place."""
-    slash = "/" if many == "with" else ""
-    other = "" if many == "with" else "/"
-    rows = [{"loc": f"/p/{n}{slash}"} for n in range(300)] + [{"loc": f"/p/{n}-b"} for n in range(300)]
-    rows += [{"loc": f"/p/{n}.html"} for n in range(300)] + [{"loc": f"/p/{n}{other}"} for n in (7, 8, 299)]
-    (warning,) = spellings(site.section("p", [*rows, {"loc": "/"}, {"loc": "/?a=/"}]))
-    assert "p: 3 pages are listed in two spellings" in warning
-    assert "such as https://shop.example/p/299/ and https://shop.example/p/299: " in warning
-    assert len(site.public().locs()) == 905
-
-
-def test_spellings_in_two_sections_are_counted_once(site: TestSite) -> None:
-    site.section("a", [{"loc": f"/p/{n}/"} for n in range(50)]).section(
-        "b", [{"loc": f"/p/{n}"} for n in range(40, 60)]
-    )
-    (warning,) = spellings(site)
-    assert warning.startswith("b: 10 pages are listed in two spellings")
-    assert spellings(site, 2) == [warning]
-
-
-@pytest.mark.parametrize("rows", [["/", "/p/1", "/p/10/", "/p/2"], ["/p/1/", "/p/2/", "/"], ["/p/1", "/p/2"]])
-def test_other_pages_are_none(site: TestSite, rows: list[str]) -> None:
-    assert spellings(site.section("p", [{"loc": loc} for loc in rows])) == []
+def test_pages_with_and_without_a_slash_are_two_pages_and_an_unchanged_run_renders_neither(site: TestSite) -> None:
+    site.section("a", [{"loc": "/p/1"}, {"loc": "/p/1/"}]).section("b", [{"loc": "/p/1-b"}, {"loc": "/p/2/"}])
+    first = site.night(1)
+    assert len(site.public().locs()) == 4
+    assert not any("slash" in text for text in first.summary.warnings)
+    assert site.night(2).run.partition().quiet.keys() == {"a", "b"}
 
 
 # --- rows of another site ------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lea
 from sitemap_etl.state.store import parse_document
 from sitemap_etl.storage import ABSENT, Stat
 from sitemap_etl.storage.protocol import precondition_failed
+from tests.support.kept import Kept
 from tests.support.released import released
 from tests.support.sites import TestSite, pages
 from tests.support.storages import Counting, Wrapped, Wrapping
@@ -35,13 +36,18 @@ WHERE = "state/x.json"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> TestSite:
-    site = TestSite(tmp_path)
+def site(after_two_nights: Kept[TestSite]) -> TestSite:
+    return after_two_nights.put_back()
+
+
+@pytest.fixture(scope="module")
+def after_two_nights(tmp_path_factory: pytest.TempPathFactory) -> Kept[TestSite]:
+    site = TestSite(tmp_path_factory.mktemp("state") / "site")
     site.section("products", pages(120, title="Lamp"), lastmod={"fingerprint": ["title"]}, shards={"rows": 50})
     site.night(1)
     site.export("products", pages(119, title="Lamp"))
     site.night(2)
-    return site
+    return Kept(site)
 
 
 def stored(site: TestSite, key: str) -> Path:

@@ -13,6 +13,8 @@ import pytest
 
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.storage import ABSENT, Storage, open_storage, put_verified
+from tests.support.examples import ALL
+from tests.support.fixtures import reachable
 from tests.support.proxy import FAULTS, Fault, FaultProxy, fault_proxy
 from tests.support.s3 import S3Server
 
@@ -117,12 +119,18 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, i
         list(pool.map(all_requests, FAULTS))
 
 
+@pytest.fixture(params=["moto", "seaweedfs"] if ALL else ["moto"])
+def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server behind the line. The faults are the proxy's: a second server repeats them with ALL=1."""
+    return reachable(request.getfixturevalue(request.param), monkeypatch)
+
+
 @pytest.mark.parametrize(
     "operation",
     [pytest.param(one, marks=[] if one in ("put", "list") else [pytest.mark.thorough]) for one in OPERATIONS],
 )
 def test_one_fault_at_any_request_is_got_over(
-    operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says.
 
@@ -147,13 +155,13 @@ def test_one_fault_at_any_request_is_got_over(
         assert answer == expected or (expected is True and fault.applied), [str(each) for each in seen]
         assert line.contents() == after
 
-    each_fault(each_s3, operation, work)
+    each_fault(behind, operation, work)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
-    operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From each request in turn on all go wrong; trying again on a good line ends as an undisturbed try does."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
@@ -181,4 +189,4 @@ def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
         assert line.answer(run, known) in (expected, False)
         assert line.contents() == after
 
-    each_fault(each_s3, operation, work)
+    each_fault(behind, operation, work)

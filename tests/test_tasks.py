@@ -25,11 +25,13 @@ from sitemap_etl.runs.bundles import MOST, bundles, called
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.status import status_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_run, open_work
+from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import read_attempts
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
 from sitemap_etl.storage import Storage, open_storage
 from tests.support.sites import FIRST_NIGHT
+from tests.support.storages import Wrapped, Wrapping
 
 OUTSIDE = Environment(environ={})
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -187,6 +189,36 @@ def test_a_publish_under_way_when_another_run_takes_over_is_not_committed(site: 
     with pytest.raises(Refused, match="Overtaken: another run took over while run"):
         claim.take() if point == "claim" else claim.end("published", {}, {}, {}, "state/manifest-none.json")
     assert tasks.publish(after, OUTSIDE)["status"] == "published"
+
+
+class _ReadsOfCurrent(Wrapped):
+    def get(self, key: str) -> Any:
+        self._outer.reads += key == layout.CURRENT
+        return self._inner.get(key)
+
+    def stat(self, key: str) -> Any:
+        stat = self._inner.stat(key)
+        return replace(stat, etag=f'W/"{stat.etag}"') if self._outer.weak and key == layout.CURRENT and stat else stat
+
+
+class ReadsOfCurrent(Wrapping):
+    """Counts how often `current.json` is read. `weak`: the store gives it weak ETags."""
+
+    storage = _ReadsOfCurrent
+
+    def __init__(self, *, weak: bool) -> None:
+        self.weak = weak
+        self.reads = 0
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_a_publish_reads_the_state_once_for_all_its_files_if_etags_are_strong(tmp_path: Path, weak: bool) -> None:
+    site = site_in(tmp_path, sections=50, airflow=IN_MANY)
+    key = until_rendered(site, "shop/tonight")
+    store = ReadsOfCurrent(weak=weak)
+    done = publish_run(open_run(key, store.around(OUTSIDE)))
+    assert done.outcome.written == 51
+    assert store.reads > 51 if weak else store.reads <= 2
 
 
 def test_publish_killed_after_its_end_says_on_the_next_try_what_it_did(site: Site) -> None:

@@ -14,16 +14,16 @@ from sitemap_etl.runs.verify import Verified, verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
-from sitemap_etl.state.records import FORMAT, KnownRobots
+from sitemap_etl.state.records import KnownRobots
 from tests.support.catalog import Catalog
 from tests.support.command import call
+from tests.support.kept import Kept
 from tests.support.sites import TestSite, pages
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Catalog:
-    """A site with every kind of object in its state, after three nights."""
-    site = Catalog(tmp_path, gates={"max_drop": 1, "max_growth": 9})
+@pytest.fixture(scope="module")
+def after_three_nights(tmp_path_factory: pytest.TempPathFactory) -> Kept[Catalog]:
+    site = Catalog(tmp_path_factory.mktemp("verify") / "site", gates={"max_drop": 1, "max_growth": 9})
     site.keys["ping"] = {"indexnow": {"key": "0123456789abcdef0123456789abcdef"}}
     site.table("pages", 60)
     site.read("pages", shards={"rows": 20})
@@ -35,7 +35,13 @@ def site(tmp_path: Path) -> Catalog:
     site.night(2)
     site.export("news", pages(31, lastmod="2026-10-02"))
     site.night(3)
-    return site
+    return Kept(site)
+
+
+@pytest.fixture
+def site(after_three_nights: Kept[Catalog]) -> Catalog:
+    """A site with every kind of object in its state, after three nights."""
+    return after_three_nights.put_back()
 
 
 def verify(site: TestSite, *, repair: bool = False) -> Verified:
@@ -279,9 +285,11 @@ def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, whi
     work = work_of(site)
     damage(max(work.glob("state/changes/*/notification.json")))  # which a repair would remove
     path = max(work.glob(which))
-    path.write_bytes(seal(unseal(path.read_bytes(), str(path)) | {"format": FORMAT + 1}))
+    body = unseal(path.read_bytes(), str(path))
+    newest = body["format"]
+    path.write_bytes(seal(body | {"format": newest + 1}))
     before = {file: file.read_bytes() for file in work.rglob("*") if file.is_file()}
-    with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {FORMAT + 1}.*reads formats up to {FORMAT}"):
+    with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {newest + 1}.*reads formats up to {newest}"):
         verify(site, repair=repair)
     assert {file: file.read_bytes() for file in work.rglob("*") if file.is_file()} == before
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,9 +11,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from sitemap_etl.stages.watermark import also_due, dated_by_day, other_use_of_time
+from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.stages.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from tests.support.catalog import Catalog
-from tests.support.sites import TestSite
+from tests.support.sites import FIRST_NIGHT, TestSite
 
 HOUR = timedelta(hours=1)
 
@@ -115,3 +118,82 @@ def test_a_date_column_compared_with_since_is_a_warning(tmp_path: Path) -> None:
     source["overlap"] = "2d"
     site.night(3)
     assert not [text for text in site.night(4).summary.warnings if "no time of day" in text]
+
+
+# --- rows whose watermark is NULL ---------------------------------------------------------------------
+
+ROWS = "(VALUES (1, 5, NULL), (2, NULL, 5), (3, NULL, NULL), (4, 9, NULL), (5, NULL, 9)) p(id, u, c)"
+"""Five rows; what changed is in `u` or in `c`."""
+
+
+@pytest.mark.parametrize(
+    ("where", "unseen", "line"),
+    [
+        ("u > :since", 3, "(u > :since OR u IS NULL)"),
+        ("p.u >= :since", 3, "(p.u >= :since OR p.u IS NULL)"),
+        (":since < u", 3, "(:since < u OR u IS NULL)"),
+        ("id > 2 AND (u >= abs(:since - 1)) AND u < :now", 2, "(u >= abs(:since - 1) OR u IS NULL)"),
+        (
+            "u BETWEEN greatest(:since, 0) AND :now AND id < 3",
+            1,
+            "(u BETWEEN greatest(:since, 0) AND :now OR u IS NULL)",
+        ),
+        ("coalesce(u, -- first\n c) >= CAST(:since AS INT) - 1", 1, "(coalesce(u, -- first c) >="),
+        ("u > :since OR c > :since", 1, "(u > :since OR u IS NULL)"),
+        ("u > :since OR (c > :since AND c IS NOT NULL)", 1, "(u > :since OR u IS NULL)"),
+        ("id <> 3 AND u::BIGINT + 1 > :since", 2, "(u::BIGINT + 1 > :since OR u::BIGINT + 1 IS NULL)"),
+        ("(u >= :since OR c BETWEEN :since AND :now) AND id < 9", 1, "(u >= :since OR u IS NULL)"),
+        ("CASE WHEN u > :since THEN true ELSE false END", 3, "(u > :since OR u IS NULL)"),
+        ("u > :since GROUP BY ALL ORDER BY 1 LIMIT 10", 3, "(u > :since OR u IS NULL)"),
+        ("coalesce(u, c, 9) > :since", 0, "(coalesce(u, c, 9) > :since"),
+    ],
+)
+def test_rows_without_a_watermark_are_counted(where: str, unseen: int, line: str) -> None:
+    found = find_unseen(f"SELECT id FROM {ROWS} WHERE {where}", "duckdb")
+    assert found is not None
+    assert found.line.startswith(line)
+    sql = found.count.replace(":since", "$since").replace(":now", "$now")
+    used = {name: value for name, value in {"since": 0, "now": 100}.items() if f"${name}" in sql}
+    with duckdb.connect() as database:
+        assert database.execute(sql, used).fetchall() == [(unseen,)]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "u < :since",
+        "u > :since OR u IS NULL",
+        "u >= :since or U  is\nnull",
+        "id = 1 -- u > :since",
+        "id > 0",
+        "u = :since",
+    ],
+)
+def test_other_selects_are_left_alone(where: str) -> None:
+    assert find_unseen(f"SELECT id, ':since' AS x FROM p WHERE {where}", "duckdb") is None
+
+
+def test_a_full_read_and_validate_warn_of_rows_without_a_watermark(tmp_path: Path) -> None:
+    site = Catalog(tmp_path)
+    site.table("pages", 100)
+    site.sql("UPDATE pages SET touched = NULL WHERE id % 4 = 0")
+    site.read("pages", "SELECT id, loc, lastmod FROM pages WHERE touched >= :since", changed="")
+    said: list[str] = []
+    assert not problems_of(site.load(), connect=True, environment=replace(site.at(FIRST_NIGHT), log=said.append))
+    warning = "25 rows have NULL in touched, .* write .*: \\(touched >= :since OR touched IS NULL\\)"
+    assert re.search(warning, "\n".join(said))
+    (warned,) = [text for text in site.night(1).summary.warnings if "NULL" in text]
+    assert re.search(warning, warned)
+    assert not [text for text in site.night(2).summary.warnings if "NULL" in text]
+    site.read("pages", "SELECT id, loc, lastmod FROM pages WHERE (touched >= :since OR touched IS NULL)", changed="")
+    assert not [text for text in site.night(3).summary.warnings if "NULL" in text]
+    assert len(site.public().locs()) == 100
+
+
+def test_a_count_that_the_database_refuses_changes_nothing(tmp_path: Path) -> None:
+    site = Catalog(tmp_path)
+    site.table("pages", 10)
+    select = "SELECT id, loc, lastmod FROM pages WHERE touched >= :since COLLATE NOCASE GROUP BY id"
+    site.read("pages", select.replace("touched", "nullif(touched, '') COLLATE BINARY"), changed="")
+    assert not [text for text in site.night(1).summary.warnings if "NULL" in text]
+    assert len(site.public().locs()) == 10

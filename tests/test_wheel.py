@@ -1,4 +1,7 @@
-"""The wheel contains the compiled kernels, says which machines they run on, and is built without a compiler too."""
+"""The wheel contains the compiled kernels, says which machines they run on, and is built without a compiler too.
+
+`.ci/package` builds the wheels of a release twice, compares them and tries them.
+"""
 
 from __future__ import annotations
 
@@ -104,13 +107,9 @@ def test_a_library_of_another_source_is_not_loaded(installed: Path) -> None:
     assert not are_loaded(installed)
 
 
-def test_the_same_project_gives_the_same_wheel(project: Path, wheel: Path, tmp_path: Path) -> None:
-    assert build(project, tmp_path / "again", CC="cc").read_bytes() == wheel.read_bytes()
-
-
 @pytest.mark.parametrize(
     "compiler",
-    ["no-such-compiler", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("false", "true", 'gcc "'))],
+    ["no-such-compiler", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("true", 'gcc "'))],
 )
 def test_without_a_compiler_the_wheel_is_pure(project: Path, tmp_path: Path, compiler: str) -> None:
     made = build(project, tmp_path, CC=compiler)

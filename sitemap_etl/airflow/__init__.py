@@ -1,7 +1,7 @@
-"""The parts of the package that run inside Airflow, and that alone import it.
+"""The Airflow integration, and the only package that imports Airflow.
 
-A user's DAG file imports `site_dags`, `site_dag` and `raise_site_errors` from here. Every process of Airflow loads the
-plugin or a DAG, so nothing heavy is imported before it is needed.
+DAG files import the names of `__all__` from here. Every process of Airflow loads the plugin or
+a DAG, so heavy modules are imported only when they are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OLDEST: Final = 3
 def _demand_airflow_3() -> None:
     try:
         found = metadata.version("apache-airflow")
-    except metadata.PackageNotFoundError:  # its parts are installed alone, which Airflow 2 does not have
+    except metadata.PackageNotFoundError:  # only parts of Airflow 3 are installed; Airflow 2 has no parts
         return
     if int(found.partition(".")[0]) < _OLDEST:
         raise ConfigError(f"sitemap_etl needs Airflow 3.0 or later, and this is Airflow {found}: upgrade Airflow")

@@ -1,6 +1,6 @@
-"""What starts a site's DAG, and what a publish starts in turn: clocks and assets, as Airflow has them.
+"""Schedules of DAGs, and the asset that a publish updates.
 
-A site is the asset `x-sitemap://<name>`: addresses of that scheme load no provider, which `s3://` does in every task.
+The asset of a site is `x-sitemap://<name>`. Unlike `s3://`, this scheme loads no provider in every task.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sitemap_etl.settings import AssetSchedule, Schedule, Site
 
 
 def schedule_of(site: Site) -> Any:
-    """The `schedule` of the DAG. Raises ConfigError for an asset that this Airflow does not take."""
+    """Return the `schedule` of the DAG. Raise ConfigError for an asset that Airflow does not accept."""
     schedule = site.schedule
     if schedule is None:
         return None
@@ -35,8 +35,8 @@ def _clock_of(schedule: Schedule | AssetSchedule) -> CronTriggerTimetable | None
 
 @cache  # sites share few schedules, and each costs milliseconds
 def _clock(cron: str, timezone: str) -> CronTriggerTimetable:
-    # A new site begins with its next time. One that has just gone by counts, since Airflow plans a run anew with each
-    # look at the file, and a look between its time and its begin would plan the first one for the day after.
+    # A new site starts at its next scheduled time. A time in the last five minutes counts as next: Airflow plans again
+    # whenever it parses the file, and would move a first run that is due but not started to the next day.
     return CronTriggerTimetable(cron, timezone=timezone, run_immediately=timedelta(minutes=5))
 
 
@@ -48,12 +48,12 @@ def _asset(name: str) -> Asset:
 
 
 def published_set(name: str) -> Asset:
-    """The asset that stands for what the site of this name has published."""
+    """Return the asset that represents the published sitemap of a site."""
     return Asset(f"x-sitemap://{name}")
 
 
 def publishes(name: str) -> AssetAlias:
-    """The outlet of publish. An asset as an outlet has an event with every success, an alias only those added to it."""
+    """Return the outlet of `publish`. An alias has only the events that are added, an asset one for each success."""
     return AssetAlias(f"sitemaps of {name}")
 
 
@@ -83,16 +83,16 @@ def _clock_problems(schedule: Schedule | AssetSchedule) -> Iterator[str]:
 
 @cache
 def _clock_error(cron: str, timezone: str) -> str | None:
-    """Return what Airflow would find wrong with a cron expression when it has all DAGs, or plans a first run."""
+    """Return the error that Airflow raises for a cron expression when it plans a first run, or None."""
     try:
         check_clock(_clock(cron, timezone))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the DAGs of the other sites must not go with this one
+    except Exception as error:  # noqa: BLE001 - no error of one site may remove the DAGs of the others
         return str(error)
     return None
 
 
 def _executors() -> set[str]:
-    """The names that Airflow knows its executors by; none where teams have executors of their own."""
+    """Return the names of the configured executors, or an empty set if teams have their own executors."""
     configured = conf.get("core", "executor")
     if "=" in configured:
         return set()

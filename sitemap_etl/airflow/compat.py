@@ -1,7 +1,7 @@
-"""The differences between the versions of Airflow. No other module imports Airflow but from `airflow.sdk`.
+"""Differences between versions of Airflow. Other modules import from `airflow.sdk` only.
 
-It has every name that `airflow.sdk` of Airflow 3.0 lacks, and every name from elsewhere in Airflow. What an older
-version can't do at all is left out here: docs/reference/airflow-versions.md has the table.
+This module has every name that is not in `airflow.sdk` of Airflow 3.0. Features that older versions lack are listed in
+docs/reference/airflow-versions.md.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ else:
     from airflow.timetables.trigger import CronTriggerTimetable
 
 IMPORT_LIMIT: Final = ("core", "dagbag_import_timeout")
-"""Setting for the seconds that a DAG file can be imported."""
+"""Setting with the maximum seconds for the import of a DAG file."""
 PROCESS_LIMIT: Final = ("dag_processor", "dag_file_processor_timeout")
 """Setting for the seconds after which the process that imports and serialises a DAG file is killed."""
 _DEFAULT_LIMITS: Final[Mapping[tuple[str, str], float]] = MappingProxyType({IMPORT_LIMIT: 30.0, PROCESS_LIMIT: 50.0})
 
 BACKOFF: Final = 2.0 if VERSION >= (3, 2) else True
-"""The growth of the pause before each retry: a factor, or whether it doubles."""
+"""Growth of the pause before each retry: a factor, or True to double it."""
 HAS_RETRY_POLICIES: Final = VERSION >= (3, 3)
-"""Whether a policy decides on the retry of a task. Without it, an exception that Airflow never retries does."""
+"""True if a policy can decide on retries. Older versions only have an exception that is never retried."""
 HAS_DEADLINES: Final = VERSION >= (3, 2)
-"""Whether a DAG can have a deadline (`airflow.done_by`). Airflow 3.1 has an experimental one, which is not used."""
+"""True if DAGs can have deadlines (`airflow.done_by`). The experimental ones of Airflow 3.1 are not used."""
 HAS_TABS: Final = VERSION >= (3, 1)
-"""Whether a plugin can add tabs to the pages of Airflow."""
+"""True if plugins can add tabs to Airflow's pages."""
 
 if HAS_RETRY_POLICIES:
     from airflow.sdk import RetryDecision, RetryPolicy
@@ -102,13 +102,13 @@ def __getattr__(name: str) -> Any:
 
 
 def deadline(*, reference: Any, interval: timedelta, callback: Any) -> Any:
-    """Return a deadline of a DAG. Airflow 3.2 shows no name of it."""
+    """Return a deadline of a DAG. In Airflow 3.2, deadlines have no name."""
     named = {"name": "done_by"} if VERSION >= (3, 3) else {}
     return DeadlineAlert(**named, reference=reference, interval=interval, callback=callback)
 
 
 def run_types() -> dict[str, Any]:
-    """Return the argument of a DAG that allows every type of run but backfills, if there is such an argument."""
+    """Return the argument of a DAG that forbids backfills, or nothing if this Airflow has none."""
     if VERSION < (3, 2):
         return {}
     from airflow.utils.types import DagRunType
@@ -117,12 +117,12 @@ def run_types() -> dict[str, Any]:
 
 
 def check_clock(clock: Any) -> None:
-    """Plan a first run by a timetable. Raises whatever Airflow would, of any kind of exception."""
+    """Plan a first run with a timetable. Raise any exception that Airflow raises."""
     from airflow.timetables.base import TimeRestriction
 
     clock.validate()
     if VERSION >= (3, 2):
-        from airflow.serialization.encoders import coerce_to_core_timetable  # of the scheduler; workers do without
+        from airflow.serialization.encoders import coerce_to_core_timetable  # workers don't have it
 
         clock = coerce_to_core_timetable(clock)
     restriction = TimeRestriction(None, None, catchup=False)
@@ -130,7 +130,7 @@ def check_clock(clock: Any) -> None:
 
 
 def event_extra(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an event of an asset says. Airflow 3.0 fails with lists and mappings in it: there they are JSON."""
+    """Return the data of an asset event. Airflow 3.0 accepts no lists or mappings, so they become JSON there."""
     if VERSION >= (3, 1):
         return dict(facts)
     return {name: json.dumps(value) if isinstance(value, (list, dict)) else value for name, value in facts.items()}
@@ -145,7 +145,7 @@ def as_json(connection: Connection) -> str:
 
 
 def parse_limit(setting: tuple[str, str]) -> float:
-    """Return how many seconds Airflow allows for a DAG file. 0 means no limit."""
+    """Return a limit of Airflow for DAG files, in seconds. 0 means no limit."""
     return float(conf.getfloat(*setting, fallback=_DEFAULT_LIMITS[setting]))
 
 

@@ -1,8 +1,8 @@
-"""Telling people that a scheduled run is not done at the time of day when it should be.
+"""Alerts for scheduled runs that miss their deadline (`airflow.done_by`).
 
-Airflow's own reference points fit runs that the clock started: such a run is due so long after the time that it is
-scheduled for. A reference of ours could name the time of day itself, but every scheduler and API server without this
-package would then fail to start runs. So a night on which the clocks change is an hour off.
+The deadline counts from the scheduled time, with one of Airflow's own references. So it is off by one hour when the
+clocks change. A reference of our own could name the time of day, but runs would then fail to start on schedulers and
+API servers without this package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sitemap_etl.settings.schedule import time_of_day
 
 
 def deadline_of(site: Site, site_file: Path) -> Any:
-    """The deadline of a site's DAG; None where it has none. What goes with it holds references, and no secret."""
+    """Return the deadline of a site's DAG, or None. Its arguments have names of variables, but no secrets."""
     if site.airflow.done_by is None or not compat.HAS_DEADLINES:
         return None
     assert site.schedule is not None
@@ -54,9 +54,9 @@ async def missed(
     context: Mapping[str, Any],
     python: str | None = None,
 ) -> None:
-    """Tell those whom `notify` names that a run is late. The triggerer calls it, at the deadline.
+    """Send the alert about a late run. The triggerer calls this function at the deadline.
 
-    `context`: `dag_run` as Airflow's API shows it.
+    `context`: holds `dag_run` in the form of Airflow's API.
     """
     run = context["dag_run"]
     if run["run_type"] != "scheduled" or run["state"] not in ("queued", "running"):

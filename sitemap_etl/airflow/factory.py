@@ -43,11 +43,11 @@ _DOCS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def site_dags(folder: str | os.PathLike[str]) -> dict[str, DAG]:
-    """Return a DAG for every site file at the top of a folder, by name. A user's DAG file adds them to its globals.
+    """Return a DAG for every site file at the top of a folder, by name. A DAG file adds them to its globals.
 
-    A worker asks for one DAG: then only its site file is read. Site files with mistakes are left out, and so are those
-    that this Airflow can't run: `raise_site_errors` shows them. Raises ConfigError if no site can be read, and if
-    Airflow would stop the process before it has the DAGs.
+    A worker needs one DAG, so only its site file is read. Site files with mistakes are omitted, and so are those that
+    this Airflow can't run: `raise_site_errors` shows them. Raise ConfigError if no site can be read, or if Airflow
+    would stop the process before it has the DAGs.
     """
     path, wanted = Path(folder), get_parsing_context().dag_id
     if wanted is not None:
@@ -68,9 +68,9 @@ def site_dags(folder: str | os.PathLike[str]) -> dict[str, DAG]:
 
 
 def site_dag(file: str | os.PathLike[str]) -> DAG:
-    """Return the DAG of one site file. A user's DAG file assigns it to a variable.
+    """Return the DAG of one site file. A DAG file assigns it to a variable.
 
-    Raises ConfigError for mistakes in the file, and for what this Airflow can't run.
+    Raise ConfigError for mistakes in the file, and for settings that this Airflow can't run.
     """
     found = SiteFile(load(Path(file), environ=os.environ), Path(file))
     wanted = get_parsing_context().dag_id
@@ -82,7 +82,7 @@ def site_dag(file: str | os.PathLike[str]) -> DAG:
 def raise_site_errors(folder: str | os.PathLike[str]) -> None:
     """Raise ConfigError with every mistake in the site files of a folder, if there are any.
 
-    It needs a DAG file of its own: Airflow takes back all DAGs of a file that has an import error.
+    Call it in a separate DAG file: Airflow removes all DAGs of a file that has an import error.
     """
     if get_parsing_context().dag_id is not None:
         return
@@ -100,7 +100,7 @@ def raise_site_errors(folder: str | os.PathLike[str]) -> None:
 
 
 def make_dag(found: SiteFile, *, scheduled: bool = True) -> DAG:
-    """Return the DAG of a site. `scheduled`: False in a worker, which needs no schedule and would load its provider."""
+    """Return the DAG of a site. `scheduled`: False in a worker, which needs no schedule and no provider for it."""
     site = found.site
     with DAG(
         site.name,

@@ -1,4 +1,4 @@
-"""How a task that failed ends: with its message as the last of its log, and tried again only where that may help."""
+"""Failures of tasks: the message is the last line of the log, and only errors that can pass are retried."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class Failed(SystemExit):
-    """Ends a task whose log says why: of an exit Airflow logs the code alone, of an exception the whole traceback.
+    """Exit of a failed task whose message is in the log. For an exit, Airflow logs the code but no traceback.
 
-    The code is the command's. `reason`: the message; `again`: whether another try may help.
+    The code is the exit code of the command. `reason`: the message. `again`: True if another try can help.
     """
 
     def __init__(self, reason: str, code: int, *, again: bool = False) -> None:
@@ -32,15 +32,16 @@ class Failed(SystemExit):
 
 
 class RetryUnavailable(RetryPolicy if HAS_RETRY_POLICIES else object):  # type: ignore[misc] # known only at run time
-    """Tries again only what another try may fix. The reason is kept with the task instance."""
+    """Policy that retries only errors that can pass. Airflow stores the reason with the task instance."""
 
     def evaluate(
         self,
         exception: BaseException,
-        try_number: int,  # noqa: ARG002 - Airflow counts
+        try_number: int,  # noqa: ARG002 - Airflow counts the tries
         max_tries: int,  # noqa: ARG002 - as above
-        context: Mapping[str, Any] | None = None,  # noqa: ARG002 - the error says all
+        context: Mapping[str, Any] | None = None,  # noqa: ARG002 - the exception is enough
     ) -> RetryDecision:
+        """Return the decision on a failed try."""
         if not isinstance(exception, Failed):
             return RetryDecision.default()
         if exception.again:
@@ -49,7 +50,7 @@ class RetryUnavailable(RetryPolicy if HAS_RETRY_POLICIES else object):  # type: 
 
 
 def explained(error: BaseException, limit: timedelta | None) -> BaseException:
-    """What an error means that Airflow ends a task with. `limit`: how long the task may take."""
+    """Return the error that explains a timeout of Airflow, or any other error itself. `limit`: the timeout."""
     if not isinstance(error, AirflowTaskTimeout):
         return error
     return Unavailable(

@@ -1,61 +1,61 @@
-"""Builds the sitemaps of one site from its catalogue, publishes them, and notifies search engines.
+"""Build the sitemaps of one site from its catalog, publish them, and notify search engines.
 
-This DAG was made from one site file. A run reads the sources of its sections, lists every page once
-under its canonical URL, and replaces only those published files whose contents changed.
+This DAG was created from one site file. A run reads the sources of all sections and lists every page once, under its
+canonical URL. It replaces only published files whose content changed.
 
-| task | what it does |
+| task | |
 |---|---|
-| `wait` | only where a section may wait for its source: looks every five minutes, and holds no worker in between |
-| `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
-| `build` | for a small site, in place of the tasks up to `render`: does all of them in one |
-| `extract` | reads parts of a source, key ranges or files; makes their rows canonical, keeps rejected ones apart |
-| `buckets`, `merge` | only where a section reads what changed: merge it with what earlier runs read |
-| `partition` | divides the pages of each section in which something differs into groups |
-| `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
-| `render` | writes the sitemaps of groups and finds what was added, changed and removed |
-| `publish` | asks the gates (one may visit new pages), then writes new and changed files, the index, robots.txt |
-| `ping` | notifies search engines of what changed |
+| `wait` | waits for sources; checks them every five minutes, and occupies no worker between checks |
+| `plan` | plans the run, and makes sure that no other run is in progress |
+| `build` | for a small site: does the work of all tasks from `extract` to `render` |
+| `extract` | reads parts of a source, normalizes their rows, and separates rejected ones |
+| `buckets`, `merge` | for incremental sections: merge changed rows with the rows of earlier runs |
+| `partition` | divides the pages of changed sections into groups |
+| `clusters`, `collect`, `align` | for sections with hreflang: complete the clusters over all listed pages |
+| `render` | writes the sitemap files of groups, and finds added, changed and removed pages |
+| `publish` | checks the gates, then writes new and changed files, the index and robots.txt |
+| `ping` | notifies search engines of the changes |
 
-A task costs seconds before it reads a row. So a small site (`airflow.small` in the site file: rows) is built by one
-task, and those from `extract` to `render` are skipped; of a larger one `build` is. A stage is at most 256 tasks, each
-of which may do several parts: its name in the grid says which.
+A DAG has only the tasks that its site needs. Each task costs a few seconds, so a small site is built by the task
+`build`, and the tasks from `extract` to `render` are skipped. The key `airflow.small` of the site file sets the limit,
+in rows. Larger sites skip `build`. Each stage has at most 256 tasks. The name of a task in the grid shows its parts.
 
-### Starting it by hand
+### Trigger a run by hand
 
-**Trigger** asks for these; a scheduled run has the defaults.
+**Trigger** shows a form. A scheduled run uses the defaults.
 
 | parameter | |
 |---|---|
-| `sections` | read only these; the others stay as published. None chosen: all |
-| `full` | read everything, also where a SELECT asks for what came since the last run (`:since`) |
-| `dry_run` | stop before anything public is written; the log of `publish` says what would be |
-| `ping` | off: search engines are notified of the changes by the next run |
-| `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
-| `now`, `reason` | the time of the run, such as `2026-11-20T02:00:00Z`, to repeat a run, or where clocks are wrong |
-| `moved` | once, after the site or the place it is published to was changed on purpose: its state is taken along |
+| `sections` | read only these sections; the others stay as published (default: all) |
+| `full` | read everything, even if a SELECT names `:since` |
+| `dry_run` | publish nothing; the log of `publish` shows the changes |
+| `ping` | if off, the next run notifies search engines of these changes |
+| `force`, `reason` | override gates, such as `products.max_drop`; the manifest records the reason |
+| `now`, `reason` | set the time of the run, such as `2026-11-20T02:00:00Z` |
+| `moved` | once, after `site` or `publish` was changed on purpose: take over the state |
 
-The same goes for REST and for `airflow dags trigger --conf`. A key that is none of these fails `plan`, and nothing
-is written. A backfill is not offered, because a run reads the sources as they are now.
+The REST API and `airflow dags trigger --conf` accept the same keys. An unknown key fails `plan`, and nothing is
+written. Backfills are not available, because a run reads its sources as they are now.
 
-### When it fails
+### If a run fails
 
-A task is retried only if something did not answer: three times, with growing pauses. Everything else fails at once,
-because trying again cannot help. **The log of the failed task ends with one message**: what is wrong, where, and what
-to do. In any case the published sitemaps are intact; the next run continues from them.
+A task is retried only if something did not respond: three times by default, with growing pauses. Other failures end the
+run at once. **The log of the failed task ends with one message**: the problem, the object, and the next step. The
+published sitemaps are intact, and the next run continues from them.
 
-- **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all,
-  publish the refused run with the command it shows, or trigger a new one with `force` and `reason`.
-- **A source is broken or late** (`plan`, `build`, `extract`): fix it and start a run. With `on_error: keep`,
-  its section stays as published and the others go on; the log of `publish` names it.
-- **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
+- **A gate refused the run** (`publish`): the message shows the change, and how to look at it. If the change is right,
+  publish the run with the command in the message, or trigger a new run with `force` and `reason`.
+- **A source is broken or late** (`plan`, `build`, `extract`): fix it and trigger a run. With `on_error: keep`, its
+  section is kept as published and the others are updated; the log of `publish` names it.
+- **An engine failed** (`ping`): the sitemaps are published. The next run notifies the engine of these changes.
 
-Clearing, marking and deleting is safe at any time. Tasks of a published run that are cleared do nothing, and end as
-*already published*; to publish what the sources say now, trigger a new run.
+You can clear, mark and delete tasks and runs at any time. Cleared tasks of a published run do nothing, and end as
+*already published*. To publish the current data, trigger a new run.
 
-Where the site file has `notify:`, people are told of it when the run is over, once.
+If the site file has `notify:`, one alert is sent when the run has ended.
 
-The log of `publish` has the counts; so has its XCom `counts`. A site file that can't be read has no DAG: the import
-errors say what is wrong in it.
+The counts are in the log of `publish` and in its XCom `counts`. A site file with a mistake has no DAG. Its mistakes are
+shown as import errors.
 """
 
 from __future__ import annotations
@@ -64,4 +64,4 @@ from typing import Final
 
 assert __doc__ is not None
 GUIDE: Final = __doc__
-"""The page of a site's DAG in Airflow."""
+"""Documentation of a site's DAG in Airflow."""

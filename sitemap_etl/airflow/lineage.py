@@ -1,6 +1,7 @@
-"""What a run reads and writes, for those who gather lineage from Airflow, such as OpenLineage.
+"""Lineage: the exports that a run reads and the address that it publishes to.
 
-Airflow collects it only where a provider asks for it; otherwise nothing is done, and no provider is loaded.
+Airflow collects lineage only if a provider, such as OpenLineage, requests it. Otherwise nothing happens, and no
+provider is loaded.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from sitemap_etl.settings import DatabaseSource, Site
 
 
 def note_sources(task: Any, site: Site) -> None:
-    """Note the exports that a site is made of as what a task reads. A SELECT does not say which tables it reads."""
+    """Record the exports of a site as inputs of a task. Databases are omitted: a SELECT does not declare its tables."""
     collector = get_hook_lineage_collector()
     for address in exports_of(site):
         collector.add_input_asset(task, uri=address)
 
 
 def note_published(task: Any, site: Site) -> None:
-    """Note where a site is published as what a task writes."""
+    """Record the address that a site is published to as an output of a task."""
     get_hook_lineage_collector().add_output_asset(task, uri=_address(site.publish.to))
 
 
 def exports_of(site: Site) -> Iterator[str]:
-    """The addresses of a site's exports: files, and of a pattern the folder that it is in."""
+    """Yield the addresses of a site's exports: files, and the folders of patterns."""
     for section in site.sections.values():
         source = section.source
         if not isinstance(source, DatabaseSource):

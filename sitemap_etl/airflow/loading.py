@@ -1,4 +1,4 @@
-"""The time that Airflow allows for a DAG file. Beyond it, an import error says which setting to raise."""
+"""Time limits of Airflow for DAG files. If one is exceeded, an import error names the setting to raise."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sitemap_etl.airflow.compat import (
 from sitemap_etl.errors import ConfigError
 
 _TRIED: Final = 3
-"""DAGs that are serialised to learn how long each takes. The fastest counts, so that no DAG is lost to a delay."""
+"""Number of DAGs that are serialized to measure the time of one. The fastest counts, so that delays do no harm."""
 _FEW: Final = 25
-"""DAGs that never take that long."""
+"""Number of DAGs below which the time is not measured."""
 _LATEST: Final = 0.95
-"""Share of the process's time after which loading gives up, so that the error still reaches Airflow."""
+"""Share of the process's time after which loading stops, so that the error still reaches Airflow."""
 
 
 class LoadTime:
-    """The time that loading a folder of site files takes, in the process that parses DAG files.
+    """Time that it takes to load a folder of site files, in the process that parses DAG files.
 
-    Airflow interrupts an import that takes too long, in words of its own. It ends a process that takes too long, and
+    Airflow interrupts an import that takes too long, with its own message. It ends a process that takes too long, and
     reports nothing. Other processes have no such limits.
     """
 
@@ -41,19 +41,19 @@ class LoadTime:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """Replace Airflow's error about an import that took too long."""
+        """Replace Airflow's error about a slow import with one that names the setting."""
         try:
             yield
         except AirflowTaskTimeout as error:
             raise too_slow(self._folder, IMPORT_LIMIT, 2 * parse_limit(IMPORT_LIMIT)) from error
 
     def demand_time(self) -> None:
-        """Raise ConfigError if the process is about to be ended."""
+        """Raise ConfigError if Airflow is about to end the process."""
         if self._limit > 0 and time.monotonic() - self._began > self._limit * _LATEST:
             raise too_slow(self._folder, PROCESS_LIMIT, 2 * self._limit)
 
     def demand_time_for(self, dags: Mapping[str, Any]) -> None:
-        """Raise ConfigError if the process will be ended before Airflow has serialised these DAGs."""
+        """Raise ConfigError if Airflow will end the process before these DAGs are serialized."""
         if self._limit <= 0 or self._serialise is None or len(dags) < _FEW:
             return
         each = []
@@ -67,7 +67,7 @@ class LoadTime:
 
 
 def too_slow(folder: Path, setting: tuple[str, str], enough: float) -> ConfigError:
-    """Return the error about a limit of Airflow. `enough`: seconds that a busier machine would need as well."""
+    """Return the error about a limit of Airflow. `enough`: the seconds to suggest, with a margin for busy machines."""
     section, key = setting
     return ConfigError(
         f"{folder}: its site files take longer to become DAGs than the {parse_limit(setting):.0f} seconds that Airflow "
@@ -77,7 +77,7 @@ def too_slow(folder: Path, setting: tuple[str, str], enough: float) -> ConfigErr
 
 
 def _age() -> float:
-    """Return the seconds since this process was started. It has loaded modules of Airflow before a DAG file."""
+    """Return the seconds since this process started, which include loading Airflow's modules."""
     stat = Path("/proc/self/stat")
     if not stat.exists():  # not Linux
         return 0.0

@@ -1,4 +1,4 @@
-"""Messages about runs through the notifiers that Airflow has: for Slack, mail, pagers and others."""
+"""Alerts through Airflow's notifiers, such as Slack, mail and pagers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXT: Final = "{{ sitemap.text }}"
 _HTML: Final = "<pre>{{ sitemap.text | e }}</pre>"
 _TITLE: Final = "{{ sitemap.title }}"
 _FILLED: Final = {"text": _TEXT, "message": _TEXT, "html_content": _HTML, "subject": _TITLE}
-"""Arguments by which notifiers take what they say: templates, because what a message quotes is no template itself."""
+"""Common names of message arguments → templates. The alert itself is data, so its text is never rendered."""
 
 
 def announcing(context: Mapping[str, Any]) -> Announce:

@@ -1,4 +1,4 @@
-"""The tasks of a site's DAG as operators: each does one stage. Between tasks go keys and counts, never rows."""
+"""Operators of a site's DAG, one for each stage. Tasks pass keys and counts to each other, never rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitemap_etl.airflow.loaded import site_of
 from sitemap_etl.errors import ConfigError
 
 Part = Sequence[int]
-"""Numbers of units that a mapped task does, see `sitemap_etl.runs.bundles`. It is JSON."""
+"""Numbers of the units of a mapped task (`sitemap_etl.runs.bundles`), as JSON."""
 Context = Mapping[str, Any]
 
 
@@ -29,7 +29,7 @@ class Stage(BaseOperator):  # type: ignore[misc] # Airflow's types are not follo
         """Run the call."""
         return performing.attempt_of_run(context, self.task_id, **self.arguments(context))
 
-    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - those that extend it need the context
+    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - subclasses need the context
         """Return the arguments of the call."""
         return {}
 
@@ -154,7 +154,7 @@ def asked(context: Context) -> dict[str, Any]:
 
 
 def problem_of(context: Context) -> str | None:
-    """Return why this Airflow can't run the DAG as asked, or None."""
+    """Return the reason why this Airflow can't do the run, or None."""
     if context["dag_run"].run_type == "backfill":  # Airflow 3.0 and 3.1 start backfills of any DAG
         return "Backfills are not offered: a run reads its sources as they are now. Trigger a run instead"
     try:
@@ -165,5 +165,5 @@ def problem_of(context: Context) -> str | None:
 
 
 def most_tasks() -> int:
-    """Return how many tasks Airflow makes of a mapped one at most."""
+    """Return the maximum number of mapped tasks."""
     return int(conf.getint("core", "max_map_length", fallback=1024))

@@ -1,4 +1,4 @@
-"""Running the call of a task, with the errors that Airflow is to act on."""
+"""Calls of tasks and callbacks, with errors for Airflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def attempt(context: Mapping[str, Any], call: str, **arguments: Any) -> Any:
 
 
 def attempt_of_run(context: Mapping[str, Any], call: str, **arguments: Any) -> Any:
-    """Return the result of a call about the run that `plan` has begun."""
+    """Return the result of a call for the run that `plan` has planned."""
     limit = context["task"].execution_timeout
     key = failures.attempt(lambda: run_key(context), limit)
     return attempt(context, call, key=key, **arguments)
@@ -53,25 +53,25 @@ def run_key(context: Mapping[str, Any]) -> str:
 
 
 def is_last_try(context: Mapping[str, Any]) -> bool:
-    """Return whether this is the last try. Only then does `on_error: keep` keep the section."""
+    """Return True if this is the last try. Only then does `on_error: keep` keep a section."""
     instance = context["ti"]
     return bool(instance.try_number > instance.max_tries)
 
 
 def was_cleared(context: Mapping[str, Any]) -> bool:
-    """Return whether this task was cleared after a try had ended. Clearing adds all retries again."""
+    """Return True if this task was cleared after a try had ended. Clearing adds all retries again."""
     return bool(context["ti"].max_tries > context["task"].retries)
 
 
 def made_at(context: Mapping[str, Any]) -> str | None:
-    """Return when this DAG run was made, if tasks of it were cleared. An earlier run may have had its name."""
+    """Return the creation time of the DAG run if its tasks were cleared. An earlier run can have had the same name."""
     run = context["dag_run"]
     made: datetime | None = run.run_after if run.clear_number else None
     return None if made is None else made.isoformat()
 
 
 def earlier_parts(context: Mapping[str, Any]) -> int:
-    """Return how many tasks of extract this DAG run has had. Without any of them, the following ones never start."""
+    """Return the number of tasks of extract in earlier tries. If one is missing, later tasks never start."""
     if context["ti"].try_number == 1:
         return 0
     found = context["ti"].get_task_states(context["dag"].dag_id, task_ids=["extract"], run_ids=[context["run_id"]])
@@ -106,6 +106,6 @@ def give_up(context: Mapping[str, Any]) -> None:
 
 
 def _is_dry(context: Mapping[str, Any]) -> bool:
-    """Return whether the run was triggered as a dry one, even if `plan` refused its conf."""
+    """Return True if the run was triggered as a dry run, even if `plan` refused its conf."""
     asked = getattr(context.get("dag_run"), "conf", None) or {}
     return bool(asked.get("dry_run"))

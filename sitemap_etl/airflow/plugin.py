@@ -1,4 +1,4 @@
-"""The plugin: a page of all sites in the navigation, a tab of each DAG and of each run."""
+"""Airflow plugin: a page of all sites in the navigation, and tabs of DAGs and runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _pages() -> FastAPI:
 
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """The pages as an ASGI application, which is made when the first is asked for: tasks load plugins as well."""
+    """Serve the pages. The application is created on the first request, because tasks load plugins too."""
     try:
         pages = _pages()
-    except ModuleNotFoundError as error:  # Airflow's environment has the package alone (`airflow.python`)
+    except ModuleNotFoundError as error:  # with `airflow.python`, Airflow's environment lacks libraries
         said = f"sitemap_etl shows no pages here, because this environment of Airflow lacks {error.name}.".encode()
         await send({"type": "http.response.start", "status": 501, "headers": [(b"content-type", b"text/plain")]})
         await send({"type": "http.response.body", "body": said})
@@ -34,7 +34,7 @@ async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class SitemapPlugin(AirflowPlugin):  # type: ignore[misc] # Airflow's types are not followed
-    """What Airflow finds by the entry point. Addresses are relative, so that Airflow may lie below a path."""
+    """Plugin that Airflow loads by its entry point. Addresses are relative, so Airflow can be served below a path."""
 
     name = "sitemap_etl"
     listeners: ClassVar[list[Any]] = [pools]

@@ -1,8 +1,8 @@
-"""A pool that does not exist: Airflow never starts the tasks that need it, and says nothing.
+"""Detection of missing pools: Airflow never starts tasks whose pool does not exist, and reports nothing.
 
-Only the scheduler can tell, because neither a task nor the DAG processor reads Airflow's database. So a listener of it
-looks when a run starts, before any task of it does, and leaves what is missing as an XCom that `plan` reads. (The API
-server gives tasks neither the note of a run nor what a listener adds to its parameters.)
+Only the scheduler can detect this, because tasks and the DAG processor can't read Airflow's database. So a listener in
+the scheduler checks the pools when a run starts, and stores the missing ones as an XCom, which `plan` reads. A note or
+an added parameter of the run would not work: the API server does not pass them to tasks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sitemap_etl.airflow.compat import DagRun
 
 KEPT_BY: Final = "publish"
-"""The task that the XCom is of: `plan` begins by clearing its own."""
+"""Task that owns the XCom. It can't be `plan`: a task that starts clears its own XComs."""
 MISSING: Final = "missing_pools"
-"""The XCom's key."""
+"""Key of the XCom."""
 
 
 @hookimpl  # type: ignore[untyped-decorator] # Airflow's types are not followed
 def on_dag_run_running(dag_run: DagRun) -> None:
-    """Leave word of the pools that tasks of a run of ours need and that there are not."""
+    """Store the missing pools of one of our runs. Airflow's scheduler calls this function."""
     dag = dag_run.get_dag()
     if TAG not in dag.tags:
         return

@@ -1,6 +1,6 @@
-"""Running the call of a task with another interpreter (`airflow.python`), whose environment has all libraries.
+"""Calls of tasks in another interpreter (`airflow.python`), whose environment has all libraries.
 
-Airflow's environment then needs the package alone, and what reads site files.
+Airflow's environment then needs only this package and the libraries that read site files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused
 
 _KINDS: Final = {kind.exit_code: kind for kind in (InvalidSource, ConfigError, Refused, Unavailable, DamagedState)}
 _SECONDS: Final = 60
-"""The time for a process to end after its result, or after it was terminated."""
+"""Seconds that a process has to end after its result, or after it was terminated."""
 
 
 def perform(
@@ -102,13 +102,13 @@ def _answer(question: str, arguments: Mapping[str, Any], announce: Callable[...,
 
 def _send(process: subprocess.Popen[str], message: Mapping[str, Any]) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended, which its output says
+    with suppress(BrokenPipeError):  # it has ended, and its output shows that
         process.stdin.write(json.dumps(message) + "\n")
         process.stdin.flush()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Wait until the process has ended. One that does not end is killed."""
+    """Wait until the process has ended, or kill it after `_SECONDS`."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):

@@ -31,7 +31,7 @@ def lines(sites: list[KnownSite], stored: Mapping[str, PastRuns | NotRead]) -> I
 
 
 def _note(site: KnownSite, found: PastRuns | NotRead | None) -> str:
-    """Why nothing of the site's own is shown; nothing while its first run is under way."""
+    """Return why the records of the site can't be shown, or nothing before its first run has ended."""
     begins = isinstance(found, NotThere) and site.last is not None and site.last.under_way
     return str(found) if isinstance(found, NotRead) and not begins else ""
 

@@ -1,4 +1,4 @@
-"""What the runs of sites have left under `work`, as far as this machine can read it, within a time."""
+"""Reports of runs under `work`, read within a time limit."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sitemap_etl.state.store import parse_document
 from sitemap_etl.storage import Storage, open_storage
 
 SECONDS: Final = 10
-"""How long a page waits for what it shows of `work`."""
+"""Seconds that a page waits for files under `work`."""
 _AT_ONCE: Final = 16
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
 
 
 class NotRead(Exception):
-    """What is under `work` can't be read here. Its text says why, for a person."""
+    """Failure to read a file under `work`. Its text is for the reader of the page."""
 
 
 class NotThere(NotRead):
-    """There is nothing: this machine has another folder there, or no run has come to its end."""
+    """Missing file: this machine has another folder there, or no run has ended."""
 
 
 def read_past_runs(addresses: Iterable[str]) -> dict[str, PastRuns | NotRead]:
@@ -40,7 +40,7 @@ def read_page(address: str, key: str) -> bytes | NotRead | None:
 
 
 def _in_time(asked: Mapping[str, Callable[[], _T]]) -> dict[str, _T | NotRead]:
-    """What each gives, or why it gives nothing. What takes too long goes on by itself, and its answer is lost."""
+    """Return the result of each function, or its error. Functions that take too long continue, and are ignored."""
     pool = ThreadPoolExecutor(_AT_ONCE)
     asking = {name: pool.submit(ask) for name, ask in asked.items()}
     wait(asking.values(), SECONDS)

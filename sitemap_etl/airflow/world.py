@@ -1,4 +1,4 @@
-"""The environment of stages in an Airflow task: its connections, its log, its label in the grid."""
+"""Environment of stages in an Airflow task: connections, log, and label in the grid."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def connection_of(connection_id: str) -> str:
 
 
 def show_label(text: str) -> None:
-    """Name the current mapped task in the grid."""
+    """Set the label of the current mapped task in the grid."""
     get_current_context()["label"] = text  # read by map_index_template
 
 
@@ -67,7 +67,7 @@ def owner_of(context: Mapping[str, Any]) -> str:
 
 
 def has_ended(owner: str) -> bool:
-    """Return whether the DAG run in a lease, one of this DAG, has ended or was deleted."""
+    """Return True if the owner of a lease is a run of this DAG that has ended or was deleted."""
     context = get_current_context()
     dag_id, _, run_id = owner.partition("/")
     if dag_id != context["dag"].dag_id:

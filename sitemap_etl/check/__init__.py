@@ -1,7 +1,8 @@
-"""Checking sitemaps that anyone wrote, in a folder, in a bucket or on the web.
+"""Check sitemaps of any origin, in a folder, in a bucket or on the web.
 
-`check` reads and compares the files, `Report` holds what it found, `CODES` lists all it can find, and `render_table`
-prints a report on a terminal. The package knows nothing of site files or state, so it works without the pipeline.
+`check` reads and compares the files. `Report` holds the findings, `CODES` lists all kinds of findings, and
+`render_table` prints a report on a terminal. The package does not depend on site files or state, so it works without
+the pipeline.
 """
 
 from __future__ import annotations

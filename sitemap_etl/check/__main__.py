@@ -1,4 +1,4 @@
-"""Updates the generated parts of a document: `python -m sitemap_etl.check docs/checks.md`."""
+"""Write the generated parts of a page, in place or to another file: `python -m sitemap_etl.check PAGE [FILE]`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pathlib import Path
 from sitemap_etl.check.reference import written_into
 
 if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(written_into(page.read_text("utf-8")), "utf-8")
+    page, built = Path(sys.argv[1]), Path(sys.argv[-1])
+    built.write_text(written_into(page.read_text("utf-8")), "utf-8")

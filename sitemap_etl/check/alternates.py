@@ -1,4 +1,4 @@
-"""What can be wrong with hreflang annotations within a file, and the links that others must return."""
+"""Check hreflang annotations within a file, and collect the links that other pages must return."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from sitemap_etl.limits import NS_XHTML
 _USUAL: Final = r'^<[^\s]+\s+rel="alternate"\s+hreflang="(?P<hreflang>[^"]*)"\s+href="(?P<href>[^"]*)"\s*/?>$'
 _ATTRIBUTES: Final = ("rel", "hreflang", "href", "media")
 _APP: Final = r"^(?i)(?:android|ios)-app:"
-"""Begins the address of a page in an app, which Google takes beside those in other languages."""
+"""Beginning of the address of a page in an app, which Google accepts beside languages."""
 
 
 @dataclass
 class Links:
-    """Links between pages, each by the hashes of the two URLs; `at` is the byte offset of the link, `host` the
-    `host_keys` of the origin it leads to.
+    """Links between pages, each by the hashes of the two URLs.
+
+    at: byte offset of the link.
+    host: the `host_keys` of the target's origin.
     """
 
     source: np.ndarray
@@ -39,7 +41,7 @@ class Links:
 
 
 def host_keys(origins: Iterable[str]) -> np.ndarray:
-    """Numbers of 32 bits that stand for origins."""
+    """Return 32-bit hashes of origins."""
     return hash64(pa.array(list(origins), pa.string())).astype(np.uint32)
 
 
@@ -93,7 +95,7 @@ def _taken(column: Any, rows: np.ndarray) -> Any:
 
 
 def _attributes(tags: Any, at: np.ndarray, faults: Faults) -> tuple[Any, Any, Any, Any]:
-    """rel, hreflang, href and media of each tag; null where it has none. Report attributes that are none of a link."""
+    """Return rel, hreflang, href and media of each tag, with nulls. Report other attributes."""
     usual = pc.extract_regex(tags, _USUAL)
     tag, href = (pc.struct_field(usual, name) for name in ("hreflang", "href"))
     rel = pc.if_else(tag.is_valid(), "alternate", pa.scalar(None, pa.string()))
@@ -110,7 +112,7 @@ def _attributes(tags: Any, at: np.ndarray, faults: Faults) -> tuple[Any, Any, An
 
 
 def _attribute(tags: Any, name: str) -> Any:
-    """The value of one attribute of each tag as it is written; null where it has none."""
+    """Return the value of one attribute of each tag as written, null if it is missing."""
     value = r"(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')"
     before = r"^<[^\s]+(?:\s+[^\s=]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*?"
     found = pc.extract_regex(tags, rf"{before}\s+{name}\s*=\s*{value}")

@@ -1,7 +1,7 @@
-"""The findings that are known already: a file that a team keeps beside its code, so that only new ones fail.
+"""Known findings, in a file that a team keeps beside its code, so that only new findings fail.
 
-A finding is known by its code, its file and its detail, not by its line: rows may move. Numbers in the detail don't
-count either. Of each such finding the file has the number of occurrences; where there are more now, it is new.
+A finding is identified by its code, its file and its detail without numbers. Lines can change. The file has the number
+of occurrences. If there are more, the finding is new.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sitemap_etl.errors import ConfigError
 FORMAT: Final = 1
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
 TRANSIENT: Final = frozenset({"unreachable", "not-asked", "partly-read", "not-finished", "defect"})
-"""Codes that say nothing of the files: a baseline never has them."""
+"""Codes that mean an incomplete check. A baseline never has them."""
 
 
 class Key(NamedTuple):
-    """What a finding is known by. Files on this machine are relative to the folder of the baseline."""
+    """Identity of a finding. Local files are relative to the folder of the baseline."""
 
     file: str
     code: str
@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
 
 def read_baseline(path: Path) -> Counter[Key]:
-    """How often each finding is known. Raises ConfigError where the file can't be read."""
+    """Return the occurrences of each known finding. Raise ConfigError if the file can't be read."""
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -61,7 +61,7 @@ def _count(value: Any) -> int:
 
 
 def write_baseline(path: Path, report: Report) -> int:
-    """Write all findings of a report; how many. Replaces the file at once. Raises OSError."""
+    """Write all findings of a report in one step, and return their number. Raise OSError."""
     counted: Counter[Key] = Counter()
     for finding in report.findings:
         if finding.code not in TRANSIENT:
@@ -76,10 +76,10 @@ def write_baseline(path: Path, report: Report) -> int:
 
 
 def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Policy) -> None:
-    """Mark what is known in a report, and tell what has gone. `folder`: that of the baseline.
+    """Mark the known findings of a report, and list the findings that are gone. `folder` contains the baseline.
 
-    What the policy leaves out has not gone, nor what visits of pages find where none were visited. Of a check that
-    ended early nobody knows what has.
+    Findings that the policy hides are not gone. Findings about pages are not gone if no pages were visited. After a
+    check that ended early, it is unknown which are gone.
     """
     left = Counter(known)
     found = Counter[Key]()
@@ -88,7 +88,7 @@ def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Po
     marked: list[Finding] = []
     for finding in report.findings:
         key = key_of(finding, folder)
-        # All occurrences of a finding are new or none: nobody can say which of five were among the three known.
+        # All occurrences of a finding are new, or none: it is unknown which of five were the three known ones.
         mark = finding.count if found[key] <= known[key] else min(known[key], finding.count - 1)
         marked.append(replace(finding, known=mark) if known[key] else finding)
         left[key] -= finding.count
@@ -103,12 +103,12 @@ def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Po
 
 
 def key_of(finding: Finding, folder: Path) -> Key:
-    """What a finding is known by in a baseline that lies in `folder`."""
+    """Return the identity of a finding in a baseline in `folder`."""
     return Key(_place(finding.file, folder), finding.code, _NUMBER.sub("#", finding.detail))
 
 
 def _place(file: str, folder: Path) -> str:
-    """The name of a file as it is the same wherever the project lies."""
+    """Return the name of a file independent of the project's location."""
     if "://" in file or file == STDIN:
         return file
     try:

@@ -1,6 +1,6 @@
-"""Every problem that `check` can report: a stable code, its severity, what it is and how to fix it.
+"""All problems that `check` can report, each with a stable code, a severity, a title and a fix.
 
-They are defined in `codes.toml`, from which the tables in `docs/checks.md` are generated.
+They are defined in `codes.toml`, which also generates `docs/reference/check-codes.md`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Severity = Literal["error", "warning", "info"]
 Effect = Literal["file", "urls", "value"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-"""Worst first."""
+"""Severities, worst first."""
 EFFECTS: Final[tuple[Effect, ...]] = ("file", "urls", "value")
-"""Parts of a sitemap that readers can lose, the largest first."""
+"""Parts of a sitemap that readers can lose, largest first."""
 
 
 class Code(Frozen):
-    """One kind of fault."""
+    """Kind of problem."""
 
     code: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""The crawler: it finds files, reads them in parallel and follows what they list, each file once."""
+"""Crawl the targets: find files, read them in parallel, and follow the files that they list, each once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sitemap_etl.web import Stopped, shown_address
 Progress = Callable[[int, int, str], None]
 """(files read, files known, the file read last)."""
 _SNIFF: Final = 65_536
-"""Bytes of a file that are enough to recognise its format."""
+"""Bytes of a file that are enough to recognize its format."""
 _FIRST: Final = {"robots": 0, "index": 1}
-"""Kinds of files that are read first, so that the files they list are known before the rest is read."""
+"""Kinds of files that are read first, so that the files they list are known before the others are read."""
 
 
 @dataclass
@@ -66,15 +66,22 @@ class Visit:
 
 @dataclass
 class Crawl:
-    """Visits the files behind the targets.
+    """Crawler of the targets' files.
 
-    `read` reads one of them, in any thread, and takes room for it; what it raises is a finding of that file. `deep`: an
-    index that another index lists is followed as well.
-    Afterwards it knows the `files` that exist, in order; which file lists which (`children`); which of them were found
-    by walking a folder (`walked`); the listed files that are missing (`absent`, by the file that lists them), those
-    that nobody looked for because they have no address of the web (`unasked`), and the entries of an index that name
-    the index itself (`selves`); the hosts that were `asked`; and the problems on the way (`findings`). `ended`:
-    why it ended before all were read.
+    `read` reads one file, in any thread, and reserves memory for it. Its errors become findings of that file. `deep`:
+    also follow an index in an index.
+
+    After the crawl:
+
+    files: the existing files, in order.
+    children: which file lists which.
+    walked: the files that were found in a folder.
+    absent: missing files, by the file that lists them.
+    unasked: listed files that were not looked for, because they have no web address.
+    selves: entries of an index that name the index itself.
+    asked: hosts with requests.
+    findings: the problems on the way.
+    ended: why it ended before all files were read.
     """
 
     options: Options
@@ -91,10 +98,10 @@ class Crawl:
     asked: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Sentences on the way from a home page to its sitemaps."""
+    """Sentences about how the sitemaps of a home page were found."""
     ended: str = ""
     guarded: bool = False
-    """Whether a target is on the public internet: then only public addresses are asked."""
+    """True if a target is on the public internet. Then only public addresses are requested."""
 
     def __post_init__(self) -> None:
         self._queue: deque[Work] = deque()
@@ -105,7 +112,7 @@ class Crawl:
         self._targets: list[Given] = []
 
     def visits(self, found: list[Given]) -> Generator[Visit, None, None]:
-        """Every file, in an order that does not depend on timing. Close the generator if you stop early."""
+        """Yield every file, in an order that does not depend on timing. Close the generator to stop early."""
         self._targets = found
         pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="check")
         under_way: deque[tuple[Work, Future[Reading]]] = deque()
@@ -135,16 +142,16 @@ class Crawl:
             pool.shutdown(wait=not under_way, cancel_futures=True)
 
     def _left(self) -> float | None:
-        """Seconds until the check must end."""
+        """Return the seconds until the check must end, or None."""
         return None if self.fetcher.deadline is None else max(0.0, self.fetcher.deadline - time.monotonic())
 
     def out_of_time(self) -> None:
-        """End because the time of the whole check is over, or its requests were stopped."""
+        """End because the time limit was reached, or requests were stopped."""
         limit = self.options.max_time
         self._end("it was stopped" if limit is None else f"the time limit is {limit:,g} seconds")
 
     def _end(self, why: str) -> None:
-        """End before everything was read, and tell so."""
+        """End before everything was read, and report it."""
         self.ended = why
         self.fetcher.stop()
         left = len(self._known) - len(self._numbers) - sum(map(len, self.absent.values()))
@@ -152,7 +159,7 @@ class Crawl:
         self.findings.append(Finding("not-finished", self._targets[0].name, detail=detail))
 
     def _reading(self, source: Source) -> Reading:
-        """What is read of a file, whatever happens. Raises `Stopped`."""
+        """Read a file, and turn any error into a finding. Raise `Stopped`."""
         try:
             with self._room.held() as held:
                 return self.read(source, held)
@@ -162,7 +169,7 @@ class Crawl:
             return broken(source, error)
 
     def _find(self, target: Given) -> None:
-        """Put the files that a target is into the queue; what is wrong with it is a finding of it. Raises `Stopped`."""
+        """Queue the files of a target. A problem of the target is a finding. Raise `Stopped`."""
         if target.problem is not None:
             code = "unreachable" if isinstance(target.problem, Unavailable) else "target-invalid"
             self.findings.append(Finding(code, target.name, detail=str(target.problem)))
@@ -182,7 +189,7 @@ class Crawl:
             self.findings.append(failure(target.name, error))
 
     def _works(self, target: Given) -> Iterator[Work]:
-        """The files that a target is, as they are found."""
+        """Yield the files of a target as they are found."""
         if target.url:
             self.fetcher.trust(target.url, target.credentials)
             public = not self.options.allow_private and self.fetcher.is_public(target.url)
@@ -219,7 +226,7 @@ class Crawl:
             self.findings.append(Finding("sitemap-empty", target.name, detail=detail))
 
     def _go_on(self) -> None:
-        """Raises `Stopped` where no time is left for the check."""
+        """Raise `Stopped` if no time is left for the check."""
         self.fetcher.within(math.inf)
 
     def _add(self, work: Work) -> None:
@@ -228,7 +235,7 @@ class Crawl:
             self._queue.append(work)
 
     def _taken_in(self, work: Work, reading: Reading) -> Visit:
-        """Give a file its number, and put those that it lists into the queue."""
+        """Assign a number to a file, and queue the files that it lists."""
         if work.parent is not None and work.listed is not None:
             if reading.answered in (404, 410):
                 self.absent.setdefault(work.parent, []).append(work.listed)
@@ -246,7 +253,7 @@ class Crawl:
         return Visit(work, reading, number)
 
     def _follow(self, work: Work, number: int, files: list[Listed]) -> None:
-        """Put the files that an index or a robots.txt lists into the queue; remember which are not there."""
+        """Queue the files that an index or robots.txt lists, and record missing ones."""
         lost: list[Listed] = []
         roots: set[tuple[str, str]] = set()
         for place, listed in enumerate(files):
@@ -270,7 +277,7 @@ class Crawl:
         self._lost(work, number, len(files), lost, roots)
 
     def _queued(self, child: Work, number: int, listed: Listed) -> bool:
-        """Put a listed file into the queue, unless it is known; False if there are too many."""
+        """Queue a listed file unless it is known. Return False if there are too many files."""
         name = child.source.name
         if name in self._numbers:
             if self._numbers[name] != number:
@@ -289,7 +296,7 @@ class Crawl:
         return True
 
     def _lost(self, work: Work, number: int, listed: int, lost: list[Listed], roots: set[tuple[str, str]]) -> None:
-        """Remember which of the listed files are not there, which nobody looked for, and which are the index itself."""
+        """Record listed files that are missing, that were not looked for, or that are the index itself."""
         if work.shelf is None:
             if lost:
                 self.unasked[number] = lost
@@ -308,7 +315,7 @@ class Crawl:
             self.absent.setdefault(number, []).extend(absent)
 
     def _child(self, work: Work, listed: Listed) -> Work | None:
-        """The file behind an address that another file lists; None if it can't be found there."""
+        """Return the file at an address that another file lists, or None if it is not found there."""
         if work.shelf is None:
             url = shown_address(listed.url)  # a password that stands in a file is sent to nobody
             if not url.lower().startswith(("http://", "https://")):
@@ -327,7 +334,7 @@ class Crawl:
 
 
 def _public(url: str) -> str:
-    """An address without a password, "" for what is no address."""
+    """Return an address without a password, or "" if it is invalid."""
     try:
         origin(shown := shown_address(url))
     except ValueError:
@@ -336,21 +343,21 @@ def _public(url: str) -> str:
 
 
 def _beginning(source: Source) -> bytes | None:
-    """The beginning of a local or bucket file; None if it can't be read."""
+    """Return the beginning of a local or bucket file, or None if it can't be read."""
     try:
         taken = source.take(_SNIFF, Faults(source.name))
-    except Exception:  # noqa: BLE001 - reading it will tell
+    except Exception:  # noqa: BLE001 - reported when the file is read
         return None
     return None if taken is None else taken.data
 
 
 def _is_meant(key: str, beginning: bytes | None, kind: Kind | None) -> bool:
-    """Whether a file found in a folder, that begins so and seems to be of this kind, is or is meant to be a sitemap."""
+    """Return True if a file from a folder, with this beginning and kind, is or should be a sitemap."""
     base = key.rpartition("/")[2].lower()
     if "sitemap" in base or base == "robots.txt":
         return True
     if beginning is None:
-        return True  # that it can't be read is worth telling
+        return True  # an unreadable file is reported
     if kind == "text":
         return base.endswith(".gz") or beginning.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
     return kind in {"urlset", "index", "rss", "atom"}

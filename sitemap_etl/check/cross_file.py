@@ -1,12 +1,12 @@
-"""Checks that need all files: URLs that several files list, and alternates that don't link back.
+"""Compare all files: find URLs in several files, and alternates without a return link.
 
-URLs are compared by `hashes.hash64`. Two different URLs of a set share a hash with a probability of about
-n² / 2⁶⁵: one in four thousand sets of 100 million. Where possible, an example is read again and compared. Rows
-are sorted into buckets by their hash, and go to disk when there are many, so that memory does not grow with the set.
+URLs are compared by hash. Two different URLs of n share a hash with a probability of about n² / 2⁶⁵: one in four
+thousand sets of 100 million. If possible, an example is read again and compared. Rows are sorted into buckets by
+their hash. Many rows go to disk, so memory does not grow with their number.
 
-A *view* (recent changes, news) is a file whose URLs are all listed in other files that are not views, and that shows
-why: it has articles, images or videos that the others don't have, or the latest pages only, or such a name. That is
-intended, so views are left out of the search for duplicates.
+A *view* (recent changes, news) is a file whose URLs are all listed in other files that are not views, and that has a
+visible purpose. It has articles, images or videos that the others don't have, or only the latest pages, or such a name.
+Views are intended, so they are not searched for duplicates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sitemap_etl.frozen import Frozen
 
 _BUCKETS: Final = 256
 HELD: Final = 2_000_000
-"""Rows held in memory before they go to disk."""
+"""Rows in memory before they go to disk."""
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _TOP: Final = np.uint64(56)
 _URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
@@ -40,16 +40,16 @@ _VIEW_NAME: Final = re.compile(
     r"|(?<![a-z])(?:new|newest|delta|fresh|today|hourly|daily|weekly|top|hot|popular|featured)(?![a-z])",
     re.IGNORECASE,
 )
-"""Names of files that are meant to show again what others list."""
+"""Names of files that repeat URLs of other files on purpose."""
 _RECENT: Final = 31 * DAY
-"""Seconds that the pages of a view of recent changes span at the most."""
+"""Maximum seconds between the pages of a view of recent changes."""
 
 _HREF: Final = re.compile(r"\shref\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _READ_AGAIN: Final = 50
-"""Files that are read a second time for the sake of an example."""
+"""Maximum number of files that are read again for an example."""
 
 Text = Callable[[int, int], "tuple[int, str] | None"]
-"""(file, byte offset) → (line, text there), by reading the file again; None where that can't be done."""
+"""(file, byte offset) → (line, text at that line), read from the file again, or None if that fails."""
 
 
 class Look(Frozen):
@@ -67,14 +67,14 @@ class Look(Frozen):
 
 @dataclass
 class CrossFile:
-    """All URLs and alternates of the files read so far. `folder` takes what is more than `held` rows."""
+    """All URLs and alternates of the files read so far. `folder` stores the rows beyond `held`."""
 
     folder: Path
     held: int = HELD
     files: list[str] = field(default_factory=list)
     views: set[int] = field(default_factory=set)
     _inside: set[int] = field(default_factory=set)
-    """Files all of whose URLs are also in others, views left out."""
+    """Files whose URLs are all in other files too, except for views."""
     _looks: list[Look] = field(default_factory=list)
     _hosts: set[int] = field(default_factory=set)
     _distinct: list[int] = field(default_factory=list)
@@ -111,9 +111,9 @@ class CrossFile:
         self._slashed.add(rows, rows["hash"])
 
     def findings(self, text: Text, *, whole: bool = True) -> list[Finding]:
-        """Duplicates and spellings across files, alternates without a return link: one finding per file; sets `views`.
+        """Return duplicates, different spellings and missing return links, one finding for each file, and set `views`.
 
-        `whole`: False where a file of the set is not among these, which may list what they do not.
+        whole: False if a file is missing that could list these URLs.
         """
         if len(self.files) > 1:
             self._find_views()
@@ -121,7 +121,7 @@ class CrossFile:
         return [*across, *self._returns(text, whole=whole)]
 
     def _find_views(self) -> None:
-        """A file is a view if each of its URLs is listed in a file that is not a view, and if it shows why."""
+        """Find the views: files with a purpose whose URLs are all listed in files that are not views."""
         shared = self._shared(np.array([n in self.views for n in range(len(self.files))], bool))
         inside = {n for n in range(len(self.files)) if shared[n] == self._distinct[n] > 0 and n not in self.views}
         self._inside = inside
@@ -131,7 +131,7 @@ class CrossFile:
             self.views |= {n for n in meant if covered[n] == self._distinct[n]}
 
     def _is_meant(self, number: int, inside: set[int]) -> bool:
-        """Whether a file shows that it repeats the URLs of others on purpose; `inside` are others that repeat."""
+        """Return True if a file repeats URLs of others on purpose. `inside` are other files that repeat URLs."""
         if _VIEW_NAME.search(self.files[number].rpartition("/")[2]):
             return True
         look = self._looks[number]
@@ -146,7 +146,7 @@ class CrossFile:
         return is_latest and newest - oldest <= _RECENT
 
     def _shared(self, apart: np.ndarray) -> np.ndarray:
-        """How many URLs of each file are also in another file that is not `apart`."""
+        """Return how many URLs of each file are also in another file that is not `apart`."""
         counts = np.zeros(len(self.files), np.int64)
         for rows in self._urls.buckets():
             by_hash = rows[np.argsort(rows["hash"], kind="stable")]
@@ -159,7 +159,7 @@ class CrossFile:
         return counts
 
     def _duplicates(self, text: Text) -> list[Finding]:
-        """One finding for each file that repeats URLs of others: of earlier ones, or where it lists nothing else."""
+        """Return a finding for each file that repeats URLs of an earlier file, or that lists nothing else."""
         counts = np.zeros(len(self.files), np.int64)
         first: dict[int, tuple[int, int, int]] = {}
         views = np.array([n in self.views for n in range(len(self.files))], bool)
@@ -195,7 +195,7 @@ class CrossFile:
         return found
 
     def _spellings(self, text: Text) -> list[Finding]:
-        """One finding for each file with URLs that end in a slash and are listed without it in other files only."""
+        """Return a finding for each file with URLs that end in a slash, and that other files list without it."""
         counts = np.zeros(len(self.files), np.int64)
         first: dict[int, tuple[int, int]] = {}
         for rows, listed in zip(self._slashed.buckets(), self._urls.buckets(), strict=True):
@@ -205,7 +205,7 @@ class CrossFile:
             begin = np.searchsorted(there["hash"], rows["hash"], "left")
             past = np.searchsorted(there["hash"], rows["hash"], "right")
             met = np.flatnonzero(past > begin)
-            # A pair within one file was reported there.
+            # A pair within one file was reported for that file.
             inside = np.isin(_pair(rows[met]), _pair(there))
             met = met[~inside]
             counts += np.bincount(rows["file"][met], minlength=len(counts))
@@ -224,9 +224,9 @@ class CrossFile:
         return findings
 
     def _returns(self, text: Text, *, whole: bool) -> list[Finding]:
-        """One finding for each file with links that have no return link or lead to unlisted pages.
+        """Return a finding for each file with links that have no return link, or that lead to unlisted pages.
 
-        Pages of hosts that none of the files lists are not expected to be listed.
+        Pages are expected to be listed only on hosts that the files list.
         """
         hosts = np.array(sorted(self._hosts if whole else ()), np.uint32)
         lacking = Spill(_LINK, self.folder, "lacking", held=self.held)
@@ -267,15 +267,15 @@ class CrossFile:
 
 
 def _pair(rows: np.ndarray) -> np.ndarray:
-    """A URL in a file, as one number."""
+    """Return one hash for a URL in a file."""
     pairs: np.ndarray = rows["hash"] ^ (rows["file"].astype(np.uint64) + np.uint64(1)) * _SPREAD
     return pairs
 
 
 class Spill:
-    """Rows of one dtype in 256 buckets; rows of equal key share a bucket.
+    """Rows of one dtype in 256 buckets. Rows with the same key share a bucket.
 
-    A bucket of 100 million rows is 400 thousand rows. `held` rows stay in memory; the rest goes into files below
+    A bucket of 100 million rows has 400 thousand rows. `held` rows stay in memory. The others go into files in
     `folder`, which the caller removes.
     """
 
@@ -289,7 +289,7 @@ class Spill:
         self._most = held
 
     def add(self, rows: np.ndarray, key: np.ndarray) -> None:
-        """Keep `rows`; `key` (uint64, one a row) decides the bucket."""
+        """Add `rows`. `key` (uint64, one for each row) decides the bucket."""
         if not len(rows):
             return
         self._held.append((rows, (key * _SPREAD >> _TOP).astype(np.uint8)))
@@ -299,7 +299,9 @@ class Spill:
             self._write()
 
     def buckets(self) -> Iterator[np.ndarray]:
-        """The rows of every bucket, also of empty ones, always in the same order; within one, as they were added."""
+        """Yield the rows of every bucket, also of empty ones, always in the same order. Within one, rows stay in
+        order.
+        """
         if self._held and self.rows > self._waiting:
             self._write()
         if self._held:
@@ -338,7 +340,7 @@ class Again:
         self._data = b""
 
     def look(self, source: Source, at: int) -> tuple[int, str] | None:
-        """(line, URL) at a byte offset, None where the file can't be had again."""
+        """Return (line, URL) at a byte offset, or None if the file can't be read again."""
         if source.name != self._name:
             if self._left <= 0:
                 return None

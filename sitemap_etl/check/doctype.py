@@ -1,4 +1,4 @@
-"""Document types of XML, found by their marks: nothing in them is parsed or expanded."""
+"""Find document types of XML by their marks, without parsing or expanding anything."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from sitemap_etl.frozen import Frozen
 _BEGIN: Final = b"<!DOCTYPE"
 _OUTSIDE: Final = re.compile(rb"""["'\[>]""")
 _INSIDE: Final = re.compile(rb"""["'\]]|<!--|<\?""")
-"""Marks in the internal subset, where a "]" can stand in comments, instructions and values."""
+"""Marks in the internal subset. A "]" can be part of comments, instructions and values."""
 _CLOSING: Final = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 _END: Final = re.compile(rb"\s*>")
 
 
 class Doctype(Frozen):
-    """A document type. `stop`: the offset behind its last byte. `subset`: whether it has an internal subset."""
+    """Document type.
+
+    stop: the offset after its last byte.
+    subset: True if it has an internal subset.
+    """
 
     stop: int
     subset: bool
 
 
 def find_doctype(data: bytes, start: int) -> Doctype | None:
-    """Return the document type that begins at `start`; None if there is none, or if it never ends.
+    """Return the document type that begins at `start`, or None if there is none, or if it never ends.
 
-    Each byte is read a few times at most, also in a document type that never ends.
+    Each byte is read a few times at most, even in a document type that never ends.
     """
     at = start + len(_BEGIN)
     if data[start:at].upper() != _BEGIN:

@@ -1,8 +1,8 @@
-"""From the bytes of a file to a document that can be scanned: encoding, prolog, well-formedness.
+"""Parse the bytes of a file into a document for scanning: encoding, prolog, well-formedness.
 
-Nothing is expanded and nothing fetched: a document that declares entities is not read any further. What is
-removed on the way (a byte order mark, the XML declaration) is overwritten by blanks, so that places stay true.
-The XML declaration is parsed by itself before that, so strict parsers have read every byte of the file.
+Nothing is expanded or fetched. A document that declares entities is not read. Removed parts (a byte order mark, the XML
+declaration) are overwritten with spaces, so offsets stay valid. The XML declaration is parsed by itself before that, so
+strict parsers read every byte of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
 _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _FRONT_MATTER: Final = re.compile(rb"---[ \t]*\r?\n")
-"""The beginning of a template of Jekyll, Hugo and the like."""
+"""Beginning of a template of Jekyll, Hugo and similar generators."""
 _DOCTYPE: Final = b"<!DOCTYPE r"
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _KINDS: Final[dict[bytes, Kind]] = {
@@ -39,7 +39,7 @@ _KINDS: Final[dict[bytes, Kind]] = {
     b"html": "html",
 }
 _UTF8: Final = frozenset({"utf-8", "us-ascii", "ascii"})
-"""Names of UTF-8, and of a part of it, that all XML parsers know."""
+"""Names of UTF-8 and its subset ASCII that all XML parsers know."""
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -59,7 +59,7 @@ class Document:
 
 
 def kind_of(data: bytes, name: str) -> Kind:
-    """What the bytes seem to be, from their beginning and the file's name."""
+    """Return the apparent kind of a file, by its beginning and its name."""
     text = _plain(data)
     if text.startswith(b"<"):
         return _xml_kind(text)
@@ -76,7 +76,7 @@ def kind_of(data: bytes, name: str) -> Kind:
 
 
 def sniffed(beginning: bytes | None, name: str) -> Kind | None:
-    """Return the apparent kind of a file that begins so, or None if it can't be read or is damaged."""
+    """Return the apparent kind of a file with this beginning, or None if it can't be read or is damaged."""
     if beginning is None or not beginning.startswith(GZIP):
         return None if beginning is None else kind_of(beginning, name)
     unpacked = inflated(beginning, len(beginning))  # a part of a large file is truncated, which is not damage
@@ -84,12 +84,12 @@ def sniffed(beginning: bytes | None, name: str) -> Kind | None:
 
 
 def is_robots(name: str) -> bool:
-    """Whether a file of this name is asked for as the robots.txt of a site."""
+    """Return True if a file with this name is the robots.txt of a site."""
     return name.rpartition("/")[2].lower() == "robots.txt"
 
 
 def _plain(data: bytes) -> bytes:
-    """The data in UTF-8, without byte order mark and blanks before it."""
+    """Return the data in UTF-8, without byte order mark and leading whitespace."""
     for mark, codec in _BOMS:
         if data.startswith(mark):
             data = data[len(mark) :] if codec == "utf-8" else data.decode(codec, "replace").encode()
@@ -98,7 +98,7 @@ def _plain(data: bytes) -> bytes:
 
 
 def _xml_kind(text: bytes) -> Kind:
-    """What the root element, or a document type of HTML, says."""
+    """Return the kind by the root element or an HTML document type."""
     begin = _PROLOG.match(text)
     start = begin.end() if begin else 0  # comments before the root may be of any length
     if _HTML.match(text, start):
@@ -112,11 +112,7 @@ def _xml_kind(text: bytes) -> Kind:
 
 
 def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str = "") -> Document | None:
-    """The document, or None if it can't be parsed; `faults` says why.
-
-    `whole`: False where the data is known to be cut off, which is then no fault of the XML. `charset`: the encoding
-    that a server names, "" if none does.
-    """
+    """Return the document, or None if it can't be parsed. `faults` then has the reason."""
     kind = kind_of(data, name)
     if kind in {"html", "xml"} and is_robots(name):
         kind = "robots"  # what a crawler asks for as robots.txt is one to it, whatever it says
@@ -182,7 +178,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
 def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> None:
     """Add the namespace faults of a document.
 
-    `elements`: False if the prefixes of elements are reported from the scan of the document.
+    elements: False if the prefixes of elements are reported from the scan of the document.
     """
     for reason, fault in found.declarations.items():
         faults.add("namespace-declaration", at=fault.at, example=fault.written, count=fault.times, detail=reason)
@@ -192,7 +188,7 @@ def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> 
 
 
 def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
-    """The complete entries of a truncated document."""
+    """Return the complete entries of a truncated document."""
     entry = {"urlset": b"url", "index": b"sitemap", "rss": b"item", "atom": b"entry"}.get(kind, b"")
     close = b"</" + prefix + entry + b">"
     last = data.rfind(close)
@@ -290,7 +286,7 @@ def _head(data: bytes) -> str:
 
 
 def _around(data: bytes, at: int) -> str:
-    """The text of the line that leads to a place, and a little after it."""
+    """Return the text of the line before an offset, and a little after it."""
     begin = max(data.rfind(b"\n", 0, at) + 1, at - 80)
     stop = data.find(b"\n", at, at + 40)
     return data[begin : stop if stop >= 0 else at + 40].decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""Why each code of `check` matters, what it looks like before and after, and the source of the rule."""
+"""Explanations of codes: why each one matters, an example before and after the fix, and the source of the rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitemap_etl.frozen import Frozen
 
 
 class Explanation(Frozen):
-    """The explanation of one code. `before` and `after` show the fault and its repair; `source` is a URL."""
+    """Explanation of one code. `before` and `after` show the problem and the fix; `source` is a URL."""
 
     code: str
     reason: str
@@ -51,7 +51,7 @@ def _explanation(code: str, said: list[str], sources: dict[str, str]) -> Explana
 
 
 def explain(code: str) -> Explanation:
-    """Return the explanation of a code. Raises `ConfigError` if there is no such code."""
+    """Return the explanation of a code. Raise `ConfigError` if there is no such code."""
     found = explanations().get(code)
     if found is None:
         near = nearest(code, CODES)

@@ -1,4 +1,4 @@
-"""What can be wrong with RSS 2.0 and Atom 1.0 feeds that serve as sitemaps."""
+"""Check RSS 2.0 and Atom 1.0 feeds that serve as sitemaps."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def _text(element: etree._Element, name: str) -> str | None:
 
 
 def _line(element: etree._Element) -> int:
-    line: Any = element.sourceline  # the stubs have it as a property without a type
+    line: Any = element.sourceline  # an untyped property in the stubs
     return int(line or 1)
 
 
 def _permalink(item: etree._Element) -> str | None:
-    """The guid of an item if it is the item's address, as it is unless it says otherwise (RSS 2.0)."""
+    """Return the guid of an item if it is the item's address, which is the default (RSS 2.0), or None."""
     guid = item.find("guid")
     if guid is None or guid.get("isPermaLink", "true").strip().lower() != "true":
         return None
@@ -67,7 +67,7 @@ def _permalink(item: etree._Element) -> str | None:
 
 
 def _resolved(element: etree._Element, link: str) -> str:
-    """A link in full where an `xml:base` around it says what it is relative to."""
+    """Return a link as a full URL if an `xml:base` has its base."""
     base = element.base
     try:
         return urljoin(base, link) if base and _ADDRESS.match(base) and not _SCHEME.match(link) else link
@@ -149,7 +149,7 @@ def _required(element: etree._Element, what: str, faults: Faults) -> None:
 
 
 def _check_dates(dates: list[tuple[str, int]], form: int, faults: Faults) -> None:
-    """Report dates (text, line) that are none by `form`."""
+    """Report dates (text, line) that are invalid in the format `form`."""
     read_ = read(pa.array([text for text, _ in dates], pa.string()), form)
     bad = np.flatnonzero((read_.forms & form) == 0)
     if len(bad):

@@ -1,8 +1,8 @@
-"""Fetching over HTTP, politely: who is asked how often, what is sent along, and what is tried again.
+"""Fetch files over HTTP politely: limit requests to a host, send headers to trusted origins, and retry.
 
-A host is asked by a few threads at a time, by half as many whenever it answers 429 or 503, and not again before its
-Retry-After. A host that does not answer several times in a row is not asked any more. Headers and passwords that were
-given go to the origins of the targets and to no other, whatever redirects to it.
+A host gets a few parallel requests, and half as many after each 429 or 503. It gets none before the end of its
+Retry-After. A host that does not answer several times in a row is left alone. Given headers and passwords go only to
+the origins of the targets, whatever redirects there.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
     from sitemap_etl.web import Client
 
 AGENT: Final = f"sitemap_etl/{__version__} (check)"
-"""The default User-Agent. It names the program; only the user knows an address at which to reach the user."""
+"""Default User-Agent. It names the program. Only users know an address where they can be reached."""
 PER_HOST: Final = 8
-"""Requests to a host at a time, at most."""
+"""Maximum parallel requests to a host."""
 _STEP: Final = 30.0
-"""Seconds of silence after which a request is given up, where a file has more time than that."""
+"""Seconds of silence after which a request fails, if the file has more time."""
 _TRIES: Final = 3
 _AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses that are worth another try."""
+"""Statuses that are retried."""
 _BUSY: Final = frozenset({429, 503})
-"""Statuses by which a host says that it is asked too often."""
+"""Statuses of a host that gets too many requests."""
 _LONGEST_WAIT: Final = 120.0
-"""Seconds of a Retry-After that are waited; where more is asked for, the answer stands."""
+"""Longest Retry-After that is waited for, in seconds. After a longer one, the answer is final."""
 _CALM: Final = 20
-"""Answers in a row after which one more request at a time is tried again."""
+"""Answers in a row after which one more parallel request is allowed."""
 _TRUST: Final = "to trust an authority of your own, name its file in SSL_CERT_FILE"
 _SILENT: Final = 5
-"""Files in a row without any answer after which a host is not asked any more."""
+"""Files in a row without any answer after which a host is left alone."""
 _MASK: Final = "•••"
 _SECRET: Final = 4
-"""Characters of the shortest value that can be a secret; a shorter one stands in many a message by chance."""
+"""Characters of the shortest secret. A shorter value is in many messages by chance."""
 
 
 class _NotAsked(WebError):
-    """A file that was not requested, because its host did not answer before."""
+    """A file was not requested, because its host did not answer before."""
 
 
 class Taken(Frozen):
@@ -82,7 +82,14 @@ class Taken(Frozen):
 
 @dataclass
 class _Host:
-    """How a host is asked, and how it answered. `free_at`: the moment before which no request begins."""
+    """State of a host.
+
+    most: maximum parallel requests.
+    busy: requests in progress.
+    free_at: time of the next possible request.
+    calm: answers in a row without 429 or 503.
+    silent: files in a row without an answer.
+    """
 
     most: int = PER_HOST
     busy: int = 0
@@ -92,11 +99,14 @@ class _Host:
 
 
 class Fetcher:
-    """Fetches files. Safe for use by several threads.
+    """Fetcher of files, for several threads.
 
-    `timeout`: seconds for a whole file, headers, redirects and tries included, but no wait between them. `deadline`:
-    the moment of `time.monotonic` after which nothing is asked any more. `delay`: seconds between two requests to a
-    host. `headers`: sent to the origins that are `trust`ed. `client` asks, one of our own by default; `pause` waits.
+    timeout: seconds for a whole file, with headers, redirects and retries, but without the waits between them.
+    deadline: the moment of `time.monotonic` after which no request starts.
+    delay: seconds between two requests to a host.
+    headers: sent to origins after `trust`.
+    client: sends the requests; by default, a client of its own.
+    pause: waits.
     """
 
     def __init__(
@@ -125,7 +135,7 @@ class Fetcher:
 
     @classmethod
     def of(cls, options: Options) -> Fetcher:
-        """One that keeps to the options of a check that begins now."""
+        """Return a fetcher with the options of a check that begins now."""
         return cls(
             options.timeout,
             deadline=None if options.max_time is None else time.monotonic() + options.max_time,
@@ -136,7 +146,7 @@ class Fetcher:
 
     @property
     def _client(self) -> Client:
-        """Made when first asked for: a check of local files loads no HTTP library."""
+        """HTTP client, created on first use: a check of local files loads no HTTP library."""
         with self._lock:
             if self._made is None:
                 from sitemap_etl.web import Client
@@ -160,7 +170,7 @@ class Fetcher:
             self._made.stop()
 
     def trust(self, url: str, credentials: tuple[str, str] | None = None) -> None:
-        """Send the headers that were given, and a user name and password, to the origin of an address."""
+        """Send the given headers, and a user name and password, to the origin of an address."""
         headers = dict(self._headers)
         if credentials is not None:
             user, password = credentials
@@ -171,7 +181,7 @@ class Fetcher:
         self._trusted[origin(url)] = headers
 
     def is_public(self, url: str) -> bool:
-        """Whether the host of an address is on the public internet; True where that can't be known."""
+        """Return True if the host of an address is on the public internet, or True if that is unknown."""
         try:
             return self._client.is_public(url)
         except Stopped:
@@ -180,9 +190,11 @@ class Fetcher:
             return True
 
     def get(self, url: str, limit: int, faults: Faults, *, guarded: bool) -> Taken | None:
-        """The file, at most `limit` bytes of it; None where there is no answer, `faults` says why.
+        """Return at most `limit` bytes of the file, or None if there is no answer. `faults` then has the reason.
 
-        `guarded`: only public addresses are asked. Raises `Stopped` where no time is left.
+        guarded: request only public addresses.
+
+        Raise `Stopped` if no time is left.
         """
         try:
             found = self._tried(url, limit, guarded=guarded)
@@ -203,7 +215,7 @@ class Fetcher:
         )
 
     def _why(self, url: str, found: Fetched) -> str:
-        """What may explain an answer that is no success."""
+        """Return a possible cause of an error status."""
         if found.status in _BUSY and (wait := found.retry_after(datetime.now(UTC))):
             return f", it asks to wait {wait:,.0f} seconds"
         if found.status in (401, 403) and self.sent(url) and not self.sent(found.url):
@@ -211,7 +223,7 @@ class Fetcher:
         return ""
 
     def _tried(self, url: str, limit: int, *, guarded: bool) -> Fetched:
-        """The answer of the last try that was needed. Raises `WebError`."""
+        """Return the answer of the last attempt. Raise `WebError`."""
         host = self._host(url)
         if host.silent >= _SILENT:
             words = f"was not asked: its host did not answer {_SILENT} times in a row"
@@ -251,7 +263,7 @@ class Fetcher:
         raise AssertionError("the last try returns or raises")
 
     def within(self, seconds: float) -> float:
-        """As many seconds, or what is left of all. Raises `Stopped` where that is nothing."""
+        """Return `seconds`, or the time that is left if it is shorter. Raise `Stopped` if no time is left."""
         left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
         if left <= 0:
             raise Stopped("the check", "has no time left")
@@ -263,7 +275,7 @@ class Fetcher:
 
     @contextmanager
     def _turn(self, host: _Host) -> Iterator[None]:
-        """Wait until the host may be asked, and ask it."""
+        """Wait until the host can get a request, and count it as busy."""
         with self._lock:
             while host.busy >= host.most and not self._ended:
                 self._lock.wait()
@@ -289,12 +301,12 @@ class Fetcher:
         self._client.sleep(seconds)
 
     def _rest(self, seconds: float) -> None:
-        """Wait. Raises `Stopped` where no time would be left."""
+        """Wait. Raise `Stopped` if no time would be left."""
         self._pause(self.within(seconds))
         self.within(seconds)
 
     def _hops(self) -> Callable[[str], Mapping[str, str]]:
-        """What is sent to each hop of a request; the hops after the first wait for their turn as well."""
+        """Return a function for the headers of each hop. Hops after the first wait for their turn too."""
         first = True
 
         def hop(url: str) -> Mapping[str, str]:
@@ -307,7 +319,7 @@ class Fetcher:
         return hop
 
     def sent(self, url: str) -> Mapping[str, str]:
-        """The headers for an address."""
+        """Return the headers for an address."""
         try:
             return self._trusted.get(origin(url), {})
         except ValueError:
@@ -329,7 +341,7 @@ class Fetcher:
         return wait
 
     def redacted(self, text: str) -> str:
-        """A text without the secrets that were given."""
+        """Return a text without the given secrets."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text
@@ -343,7 +355,7 @@ def _netloc(url: str) -> str:
 
 
 def _report(error: WebError, url: str, faults: Faults) -> None:
-    """Report a request that got no response."""
+    """Report a request without an answer."""
     asked = shown_address(url)
     if isinstance(error, PrivateAddress):
         faults.add("private-address", example=error.url, detail=error.words)
@@ -360,17 +372,17 @@ def _report(error: WebError, url: str, faults: Faults) -> None:
     elif isinstance(error, _NotAsked):
         faults.add("not-asked", detail=error.words)
     else:
-        # The file is named by the address that was asked, so only another one is worth an example.
+        # The name of the file is the requested address, so only a different one is an example.
         example = "" if error.url == asked else error.url
         hint = f"; {_TRUST}" if isinstance(error, Untrusted) else ""
         faults.add("unreachable", example=example, detail=f"{error.words[:300]}{hint}")
 
 
 def _unasked(address: str) -> str:
-    """Why an address that a redirect names can't be asked."""
+    """Return why the target of a redirect can't be requested."""
     try:
         parts = urlsplit(address)
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         return "which is no valid address"
     if parts.scheme not in {"http", "https"}:
         return "which is neither http nor https"

@@ -1,7 +1,7 @@
-"""The report in the forms that CI systems read: SARIF 2.1.0, JUnit XML, GitHub Actions and GitLab Code Quality.
+"""Reports in the formats of CI systems: SARIF 2.1.0, JUnit XML, GitHub Actions and GitLab Code Quality.
 
-Names of files and examples come from strangers. Each form escapes them by its own rules, after everything that is no
-visible character was written as an escape.
+Names of files and examples are untrusted. Invisible characters are written as escapes first. Then each format escapes
+the text by its own rules.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _SARIF: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
 _ANNOTATIONS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 _SHOWN: Final = 100
-"""Examples of a finding, however many were asked for: JSON has them all."""
+"""Maximum number of examples of a finding. JSON has all of them."""
 _GITLAB: Final[dict[Severity, str]] = {"error": "major", "warning": "minor", "info": "info"}
 _URI: Final = "/:?#[]@!$&'()*+,;=%~"
-"""What an address may have beside letters and digits (RFC 3986, section 2)."""
+"""Characters of an address besides letters and digits (RFC 3986, section 2)."""
 
 
 def said(finding: Finding) -> str:
@@ -47,10 +47,10 @@ def said(finding: Finding) -> str:
 
 
 def sarif(report: Report, exit_code: int, *, compared: bool) -> dict[str, Any]:
-    """A SARIF log with one run. `compared`: with a baseline, so each result says whether it is new.
+    """Return a SARIF log with one run. With a baseline (`compared`), each result says if it is new.
 
-    A result is a finding; `occurrenceCount` says how often it occurs. Columns count bytes, as those of findings do,
-    so behind other characters than ASCII they are too high.
+    A result is a finding, with its occurrences as `occurrenceCount`. Columns count bytes, as in findings, so they are
+    too high after characters other than ASCII.
     """
     codes = list(dict.fromkeys(finding.code for finding in report.findings))
     return {
@@ -99,13 +99,13 @@ def _result(finding: Finding, codes: list[str], *, compared: bool) -> dict[str, 
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return a hash of a finding that stays when its line moves."""
+    """Return a hash of a finding that does not change with its line."""
     key = "\0".join(key_of(finding, Path())).encode("utf-8", "replace")
     return hashlib.sha256(key).hexdigest()[:32]
 
 
 def _uri(file: str) -> str:
-    """The address of a file: relative for one below the working directory, as GitHub and editors want it."""
+    """Return the address of a file, relative if it is below the working directory, as GitHub and editors need it."""
     if "://" in file:
         return quote(file, safe=_URI, errors="replace")
     path = Path(file)
@@ -115,7 +115,7 @@ def _uri(file: str) -> str:
 
 
 def _near(file: str) -> str:
-    """A path as it is from the working directory, where it lies below it."""
+    """Return a path relative to the working directory if it is below it."""
     path = Path(file)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
@@ -126,10 +126,10 @@ def _near(file: str) -> str:
 
 
 def junit(report: Report, fail_on: FailOn) -> str:
-    """JUnit XML: a suite for each file, in it a case for each finding, or one that passes.
+    """Return JUnit XML: a suite for each file, with a case for each finding, or one case that passes.
 
-    What is less severe than `fail_on` passes, and stands in the output of its case; what is known is skipped; a file
-    that did not answer is an error. ASCII only, so it is the same on any stream.
+    Findings less severe than `fail_on` pass, with their text in the output of the case. Known findings are skipped. A
+    file without an answer is an error. The text is ASCII, so it is the same on any stream.
     """
     failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
     of_file: dict[str, list[Finding]] = {stats.file: [] for stats in report.files}
@@ -144,7 +144,7 @@ def junit(report: Report, fail_on: FailOn) -> str:
             ET.SubElement(suite, "testcase", name="no problems found", classname=visible(file))
         _count(suite, [suite])
     _count(root, list(root))
-    del root.attrib["skipped"]  # Jenkins' schema has it for suites alone
+    del root.attrib["skipped"]  # Jenkins' schema allows it only for suites
     ET.indent(root)
     written: bytes = ET.tostring(root, "us-ascii", xml_declaration=True)
     return written.decode("ascii").replace("us-ascii", "UTF-8", 1) + "\n"
@@ -174,9 +174,9 @@ def _count(element: ET.Element, suites: list[ET.Element]) -> None:
 
 
 def github(report: Report) -> Iterator[str]:
-    """Lines that a job of GitHub Actions shows as annotations, without known findings; the last one sums up.
+    """Yield lines that GitHub Actions shows as annotations, without known findings. The last line is a summary.
 
-    GitHub shows ten errors and ten warnings of a step; the worst come first.
+    GitHub shows ten errors and ten warnings of a step, so the worst come first.
     """
     for finding in report.new:
         properties = {"title": finding.code}
@@ -200,12 +200,12 @@ def github(report: Report) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    """Text behind the second `::` of a workflow command."""
+    """Return text after the second `::` of a workflow command."""
     return visible(text.replace("%", "%25"))
 
 
 def _property(text: str) -> str:
-    """The value of a property of a workflow command."""
+    """Return the value of a property of a workflow command."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -24,23 +24,23 @@ USUAL: Final = (
 )
 """Addresses at which content management systems and shops publish a sitemap, the most frequent first."""
 _BEGINNING: Final = 65_536
-"""Bytes that are enough to recognise a sitemap."""
+"""Bytes that are enough to recognize a sitemap."""
 _ROBOTS: Final = 512_000
 """Bytes of a robots.txt that crawlers read (RFC 9309, section 2.5)."""
 _SITEMAP: Final = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*\S", re.IGNORECASE | re.MULTILINE)
 
 
 def is_home(url: str) -> bool:
-    """Return whether an address is that of a whole site: without a path, a query or a fragment."""
+    """Return True if an address is a home page: without a path, a query and a fragment."""
     parts = urlsplit(url)
     return parts.path in {"", "/"} and not parts.query and not parts.fragment
 
 
 def sitemaps_of(url: str, fetcher: Fetcher, *, guarded: bool, robots: bool) -> tuple[list[WebFile], str]:
-    """Return the files from which to check a site, and the way to them in a sentence.
+    """Return the files to check for a site, with a sentence about how they were found.
 
-    The file is the robots.txt if it names sitemaps, else the first of the usual addresses that answers with one.
-    Without either the list is empty. `robots`: whether robots.txt can be requested. Raises `Stopped`.
+    The file is robots.txt if it names sitemaps, otherwise the first of the usual addresses with a sitemap. If there is
+    neither, the list is empty. `robots`: robots.txt can be requested. Raise `Stopped`.
     """
     home = origin(url)
     if robots:

@@ -1,4 +1,4 @@
-"""What sitemaps list, without a judgement: their URLs and dates, file by file, in bounded memory."""
+"""List the URLs and dates of sitemaps, file by file, without judging them, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sitemap_etl.check.sources import Held, Source, given
 from sitemap_etl.errors import Refused, Unavailable
 
 _UNWANTED: Final = "unwanted"
-"""The kind of a file that nobody wanted to read."""
+"""Kind of a file that was not wanted."""
 _NO_ADDRESS: Final = "it was not read: its address does not begin with http:// or https://"
 
 
@@ -44,11 +44,13 @@ def _all(_name: str) -> bool:
 def listings(
     target: str, options: Options, *, fetcher: Fetcher | None = None, wanted: Callable[[str], bool] = _all
 ) -> Generator[Listing]:
-    """The sitemaps behind a sitemap, index, feed, robots.txt, folder or bucket, each once, one at a time.
+    """Yield the sitemaps of a sitemap, index, feed, robots.txt, folder or bucket, each once, one at a time.
 
-    An index and a robots.txt are followed. `wanted`: says of a file, by its name and in any thread, whether to read it;
-    another is given without its rows. Raises `ConfigError` where the target is nothing that can be
-    read, `Unavailable` where it is an address that does not answer, `Refused` where what answers is no sitemap.
+    Indexes and robots.txt are followed. `wanted` decides by the name of a file, in any thread, if it is read. Other
+    files are yielded without their rows.
+
+    Raise `ConfigError` if the target can't be read, `Unavailable` if an address does not answer, and `Refused` if its
+    answer is not a sitemap.
     """
     own = fetcher or Fetcher.of(options)
     crawl = Crawl(options, own, lambda source, held: _skimmed(source, options.max_bytes, held, wanted), deep=True)
@@ -80,7 +82,7 @@ def listings(
 
 
 def _skimmed(source: Source, max_bytes: int, held: Held, wanted: Callable[[str], bool]) -> Reading:
-    """What a file lists; what is wrong with single rows is no matter here."""
+    """Read the entries of a file, without faults of single rows."""
     if not wanted(source.name):
         return Reading(FileStats(source.name, _UNWANTED), Place(source.address))
     faults = Faults(source.name)
@@ -101,7 +103,7 @@ def _skimmed(source: Source, max_bytes: int, held: Held, wanted: Callable[[str],
 
 
 def _problem(reading: Reading) -> str:
-    """Why a file could not be read, or only in part."""
+    """Return why a file could not be read completely, or ""."""
     if not reading.status:
         return ""
     return _said(reading.findings[-1]) if reading.findings else "only the first part was read"

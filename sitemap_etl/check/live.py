@@ -1,6 +1,6 @@
-"""Whether the listed pages are alive: a sample of each file is visited, and the crawler that is imitated let in.
+"""Visit a sample of the listed pages, and compare an imitated crawler with sitemap_etl.
 
-The sample and what became of it are all that is kept of the pages, so memory does not grow with the set.
+Only the sample and its results are kept, so memory does not grow with the number of pages.
 """
 
 from __future__ import annotations
@@ -31,21 +31,25 @@ from sitemap_etl.urls import origin
 from sitemap_etl.web import REDIRECTS, Client, Stopped, WebError
 
 DELAY: Final = 1.0
-"""Seconds between two requests to a host, where no other delay is asked for."""
+"""Default seconds between two requests to a host."""
 _MOST: Final = 20_000
-"""Pages of a sample, of all files together."""
+"""Maximum pages in the samples of all files."""
 _COMPARED: Final = 20
-"""Hosts, and refused files, that are asked for as ourselves too where a crawler is imitated."""
+"""Maximum hosts, and refused files, that are also requested as sitemap_etl while a crawler is imitated."""
 _APART: Final = 7 * DAY
-"""Seconds between Last-Modified and lastmod from which on they contradict each other."""
+"""Seconds between Last-Modified and lastmod from which they contradict each other."""
 _Seen = tuple[Drawn, Visit]
 _FEW: Final = 4
-"""Pages of a file below which a date that they share is no pattern."""
+"""Pages of a file below which a common date is not a pattern."""
 
 
 @dataclass
 class _File:
-    """The sample of one file. `listed`: its entries. `seen`: its pages that were asked for, with their visits."""
+    """Sample of one file.
+
+    listed: number of its entries.
+    seen: its visited pages, with their results.
+    """
 
     name: str
     listed: int
@@ -77,11 +81,11 @@ class Live:
 
     @property
     def token(self) -> str:
-        """Whose rules in a robots.txt hold for the listed URLs."""
+        """The name whose rules in robots.txt apply to the listed URLs."""
         return "*" if self._agent is OURSELVES else self._agent.token
 
     def draw(self, locs: Any) -> np.ndarray:
-        """The rows of a file that are in its sample. Safe for use by several threads."""
+        """Return the rows of a file that are in its sample. Safe for several threads."""
         pages = np.flatnonzero(mask_of(pc.match_substring_regex(locs, r"^https?://", ignore_case=True)))
         rows: np.ndarray = pages[sampled(locs.take(pa.array(pages)), self._options.pages, self._options.seed)]
         return rows
@@ -154,7 +158,7 @@ class Live:
             self._remember(self._memory)
 
     def _guarded(self, *, asked: bool, public: bool, is_public: Callable[[str], bool]) -> bool:
-        """Whether private addresses must not be asked. Of files that are not on the web, their address decides."""
+        """Return True if private addresses must not be requested. For local files, `at` decides."""
         if self._options.allow_private:
             return False
         if asked:
@@ -190,7 +194,7 @@ class Live:
             yield self._at(file, code, [one for one, _ in found], detail)
 
     def _at(self, file: _File, code: str, seen: Sequence[_Seen], detail: str) -> Finding:
-        """Return a finding at the first of its pages, with as many further pages as examples are asked for."""
+        """Return a finding at its first page, with as many other pages as the option `examples` allows."""
         pages = sorted((page for page, _ in seen), key=lambda page: page.line)[: self._options.examples]
         first, *more = (Example(page.line, None, shown(page.loc)) for page in pages)
         return Finding(code, file.name, first.line, None, first.text, len(seen), shown(detail), tuple(more))
@@ -235,7 +239,7 @@ class Live:
     # --- crawlers ---
 
     def _compare(self, client: Client, refused_ourselves: set[str], *, guarded: bool) -> None:
-        """Ask as ourselves for what the crawler was refused, and for one file of each host that let it in."""
+        """Request refused files as sitemap_etl, and one file of each host that answered the crawler."""
         for file in self._refused[:_COMPARED]:
             if _status(client, file, guarded=guarded) == 200:
                 self.findings.append(Finding("crawler-refused", file, detail=_refused_to(self._agent)))
@@ -248,7 +252,7 @@ class Live:
 
 
 def _in_turn(lists: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The first of each list, then the second of each: whenever it ends, a part of every sample was visited."""
+    """Yield the first of each list, then the second of each, so that every sample is visited in part at any time."""
     for turn in zip_longest(*lists):
         yield from (url for url in turn if url is not None)
 
@@ -259,7 +263,7 @@ def _said(kind: str, visit: Visit) -> str | None:
 
 
 def _apart(modified: int, begin: int, end: int) -> str:
-    """The words for a Last-Modified that is far from a lastmod; "" where they agree."""
+    """Return a text for a Last-Modified that is far from a lastmod, or ""."""
     if begin - _APART <= modified <= end + _APART:
         return ""
     return f"lastmod {_text(begin)}, Last-Modified {_text(modified)}"
@@ -274,7 +278,7 @@ def _refused_to(agent: Agent) -> str:
 
 
 def _status(client: Client, url: str, *, guarded: bool) -> int:
-    """The status of an address for ourselves, 0 where there is none."""
+    """Return the status of an address for sitemap_etl, or 0 if there is none."""
     try:
         return client.request("GET", url, limit=0, seconds=30, redirects=REDIRECTS, guarded=guarded).status
     except Stopped:

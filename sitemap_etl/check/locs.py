@@ -1,4 +1,4 @@
-"""What can be wrong with URLs, looked for in whole columns."""
+"""Find problems of URLs, in whole columns."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from sitemap_etl.web import is_public
 _ORIGIN: Final = r"^(?P<origin>[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*)"
 _BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
 _EXAMPLE: Final = re.compile(r"://(?:[^/]*\.)?example\.(?:com|net|org)(?::\d+)?$")
-"""An origin on a host that nobody has (RFC 2606, section 3)."""
+"""Pattern of an origin on a reserved host (RFC 2606, section 3)."""
 _BLOCK: Final = 1 << 16
 _ORIGINS_KEPT: Final = 10_000
-"""Origins remembered at a time."""
+"""Origins in the cache."""
 _ORIGINS_GUESSED: Final = 8
-"""Origins that are looked for one by one: nearly all files have fewer, and this is several times as fast."""
+"""Origins that are searched one by one. Nearly all files have fewer, and this is several times as fast."""
 _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
-"""What neither RFC 3986 nor, for the characters beyond ASCII, RFC 3987 allows in a URL."""
+"""Characters that a URL can't have by RFC 3986 or, beyond ASCII, by RFC 3987."""
 _PLAIN: Final = bytes(set(range(0x21, 256)) - {*b'"<>\\^`{|}', 0x7F})
-"""Bytes that a URL may hold: where there are no others, no URL need be looked at by itself."""
+"""Bytes that a URL can have. If a column has no others, its URLs are not searched one by one."""
 _STRAY_PERCENT: Final = r"%([^0-9A-Fa-f]|[0-9A-Fa-f][^0-9A-Fa-f]|.?$)"
 _SUSPECTED: Final = {
     "loc with a template": "loc-placeholder",
@@ -46,7 +46,7 @@ _SUSPECTED: Final = {
 _LOCAL_NAMES: Final = re.compile(
     r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
 )
-"""Names without a dot, and those below domains that the public DNS does not have (RFC 2606, 6762 and 8375, ICANN)."""
+"""Names without a dot, and names below domains that the public DNS does not have (RFC 2606, 6762, 8375, ICANN)."""
 _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5]{24}\)"
 
 
@@ -168,7 +168,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
 
 
 def _home(locs: Any, place: Place) -> str:
-    """The origin that the URLs should have: the file's own, or that of the most."""
+    """Return the expected origin of the URLs: the file's own, or the most frequent one."""
     if place.address is not None:
         return origin(place.address)
     sample = locs if len(locs) <= 1000 else locs.take(pa.array(np.linspace(0, len(locs) - 1, 1000).astype(np.int64)))
@@ -181,7 +181,7 @@ def _home(locs: Any, place: Place) -> str:
 
 
 def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[str | None, str]:
-    """The fault of URLs whose scheme and authority are `text`, and their canonical origin where there is one."""
+    """Return the fault of URLs with this scheme and authority, and their canonical origin, or ""."""
     scheme, colon, _ = (text or whole).partition(":")
     where = canonical_origin(text) if text is not None else ""
     fault: str | None
@@ -207,7 +207,7 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
 
 
 def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
-    """The scheme and host of the URLs as they are written, each once, and for each URL which is its own (-1: none)."""
+    """Return each origin of the URLs once, as written, and the index of the origin of each URL (-1: none)."""
     written: list[str] = []
     codes = np.full(len(urls), -1, np.int32)
     rest = np.arange(len(urls))
@@ -231,7 +231,7 @@ def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
 
 @lru_cache(_ORIGINS_KEPT)
 def is_local(where: str) -> bool:
-    """Whether an origin is on a host that only its own network, or its own machine, can reach."""
+    """Return True if an origin is on a host that only its own network or machine can reach."""
     host = urlsplit(where).hostname or ""
     try:
         return not is_public(host)
@@ -241,7 +241,7 @@ def is_local(where: str) -> bool:
 
 @lru_cache(_ORIGINS_KEPT)
 def canonical_origin(text: str) -> str:
-    """The canonical origin of a URL or of its beginning; "" where it has none."""
+    """Return the canonical origin of a URL or of its beginning, or ""."""
     try:
         return origin(text)
     except ValueError:
@@ -264,7 +264,7 @@ def _scope(locs: Any, offsets: np.ndarray, place: Place, code: str) -> None:
 
 
 def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
-    """Report invalid characters; returns the rows still to be compared with their canonical form."""
+    """Report invalid characters, and return the rows to compare with their canonical form."""
     data = bytes_of(locs)
     bad = _bad_characters(locs) & well
     faults.rows("loc-characters", bad, locs, offsets)
@@ -282,7 +282,7 @@ def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults
 
 
 def _bad_characters(urls: Any) -> np.ndarray:
-    """Which URLs hold a character that must be escaped, or a percent sign that begins no escape."""
+    """Return the URLs with a character that must be escaped, or with a percent sign outside an escape (boolean)."""
     data = bytes_of(urls)
     bad = np.zeros(len(urls), bool)
     if any(data[at : at + _BLOCK].tobytes().translate(None, _PLAIN) for at in range(0, len(data), _BLOCK)):
@@ -302,7 +302,7 @@ def _suspected(locs: Any, offsets: np.ndarray, faults: Faults, home: str) -> Non
 
 
 def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
-    """Report session ids and tracking parameters."""
+    """Report session IDs and tracking parameters."""
     data = bytes_of(locs)
     if not any(occurs(data, ord(character)) for character in "?;("):
         return
@@ -312,7 +312,7 @@ def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
 
 @cache
 def _pattern(list_: str) -> str:
-    """A pattern for a parameter of the list in a query, and for sessions in a path."""
+    """Return a pattern for a parameter of the list in a query, and for sessions in a path."""
     exact, families = names(frozenset({list_}))
     either = "|".join([*(re.escape(n) for n in sorted(exact)), *(f"{re.escape(f)}[^=&#]*" for f in families)])
     query = rf"(?i)[?&](?:{either})(?:=|&|#|$)"

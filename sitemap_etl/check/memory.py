@@ -1,8 +1,8 @@
-"""What one check tells the next: of each page that was visited hashes of what it said, and when that was.
+"""Memory between checks: for each visited page, hashes of its content and the time of the visit.
 
     {"format": 1, "pages": {"https://shop.example/p/1": [own, all, at]}}
 
-The moment in seconds since 1970. At most 100,000 pages are kept, those that were seen last.
+The time is in seconds since 1970. At most 100,000 pages are kept: the ones visited last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Memory:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The memory in a file, an empty one where there is no file. Raises `ConfigError` where it is another file."""
+        """Return the memory in a file, or an empty one if there is no file. Raise `ConfigError` if it is another
+        file.
+        """
         try:
             text = path.read_text("utf-8")
         except FileNotFoundError:
@@ -62,7 +64,7 @@ class Memory:
         self.pages[url] = Seen(own, whole, at)
 
     def write(self) -> None:
-        """Replace the file in one step. Raises `ConfigError` where it can't be written."""
+        """Replace the file in one step. Raise `ConfigError` if it can't be written."""
         pages = {url: [s.own, s.all, s.at] for url, s in list(self.pages.items())[-_KEPT:]}
         new = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
         try:

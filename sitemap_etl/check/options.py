@@ -1,4 +1,4 @@
-"""The options and limits of a check."""
+"""Options and limits of a check."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.urls import origin
 
 _LARGEST = 2**31 - 2**20
-"""The largest file that can be checked, in bytes: Arrow's string offsets have 31 bits."""
+"""Bytes of the largest file that can be checked: Arrow's string offsets have 31 bits."""
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-"""A header's name (RFC 9110, 5.1)."""
+"""Pattern of a header's name (RFC 9110, 5.1)."""
 _VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?")
 _OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
 
@@ -30,7 +30,7 @@ def _is_address(text: str) -> bool:
 
 
 class ObjectStat(Protocol):
-    """What is known of an object without reading it."""
+    """Metadata of an object."""
 
     @property
     def key(self) -> str: ...
@@ -39,41 +39,43 @@ class ObjectStat(Protocol):
 
 
 class Objects(Protocol):
-    """A part of an object store, to read only. The package's own storages are such."""
+    """Read-only part of an object store. The storages of this package implement it."""
 
     def stat(self, key: str) -> ObjectStat | None:
-        """Size of the object; None where there is none."""
+        """Return the metadata of the object, or None if it does not exist."""
 
     def read(self, key: str, start: int, length: int) -> bytes:
-        """Exactly `length` bytes from byte `start` on."""
+        """Return exactly `length` bytes from byte `start`."""
 
     def list(self, prefix: str = "") -> Iterable[ObjectStat]:
-        """Every object whose key begins with `prefix`."""
+        """Return every object whose key begins with `prefix`."""
 
 
 class Options(Frozen):
-    """at: the public address of what is given: of the folder, or of the one file. Scope and hosts are judged by it.
-    follow: read the files that an index or a robots.txt lists.
-    jobs: files read at a time.
-    max_bytes: uncompressed bytes read of a file; the protocol's limit is reported whatever this is.
-    max_files: files read in all.
-    allow_private: follow a public sitemap to private, loopback and link-local addresses as well.
-    robots: fetch robots.txt of the hosts that are asked.
-    timeout: seconds for a file over HTTP: headers, redirects and tries included.
-    max_time: seconds for the whole check; what is not read by then is told.
+    """Options of a check.
+
+    at: the public address of the given folder or file. Scopes and hosts are judged by it.
+    follow: read the files that an index or robots.txt lists.
+    jobs: files that are read in parallel.
+    max_bytes: uncompressed bytes to read of a file. The protocol's limit is reported anyway.
+    max_files: maximum number of files.
+    allow_private: follow public sitemaps to private, loopback and link-local addresses.
+    robots: fetch robots.txt of the hosts.
+    timeout: seconds for a file over HTTP, with headers, redirects and retries.
+    max_time: seconds for the whole check.
     delay: seconds between two requests to a host.
-    headers: names and values of headers that are sent to the origins of the targets, and to no other.
-    user_agent: says who asks; None is the name and the version of this program.
-    pages: pages of each file that are visited; 0 visits none.
-    pages_budget: seconds for all these visits.
-    seed: another one draws other pages.
-    state: a file that tells one check what pages said at the one before.
-    crawler: a crawler to ask as, one of the keys of `pages.CRAWLERS`; None is ourselves.
-    now: the moment to judge dates by (with a zone); None is the clock.
+    headers: names and values of headers for the origins of the targets only.
+    user_agent: the User-Agent; None is the name and version of this program.
+    pages: pages of each file to visit.
+    pages_budget: seconds for all visits.
+    seed: seed of the samples of pages.
+    state: a file with the content hashes of visited pages, for the next check.
+    crawler: a crawler to imitate, a key of `pages.CRAWLERS`, or None.
+    now: the moment for judging dates (with a zone); None is the clock.
     open_s3: opens an `s3://bucket/prefix` address.
-    scratch: a folder for what doesn't fit into memory; None is the system's.
-    open_stdin: opens what the target `-` is.
-    examples: occurrences of a fault in a file that are shown; None is all.
+    scratch: a folder for data that does not fit into memory; None is the system's.
+    open_stdin: opens the target `-`.
+    examples: occurrences of a problem in a file to show; None is all.
     """
 
     at: str | None = None
@@ -116,7 +118,7 @@ class Options(Frozen):
             raise ConfigError(problems)
 
     def _of_requests(self) -> list[str]:
-        """What is wrong with the options of requests."""
+        """Return the problems of the options for requests."""
         problems = []
         for name, seconds in (("timeout", self.timeout), ("max_time", self.max_time)):
             if seconds is not None and not 0 < seconds < math.inf:
@@ -135,7 +137,7 @@ class Options(Frozen):
         return problems
 
     def _of_visits(self) -> Iterator[str]:
-        """What is wrong with the options of visits."""
+        """Yield the problems of the options for visits."""
         if self.pages < 0:
             yield f"pages: expected 0 or more, got {self.pages}"
         if not 0 < self.pages_budget < math.inf:

@@ -1,4 +1,4 @@
-"""Which findings are reported, and how severe they are: what a user selects, ignores and judges otherwise."""
+"""Choose which findings are reported, and how severe they are."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ LEVELS: Final[tuple[Level, ...]] = (*SEVERITIES, "off")
 
 
 INCOMPLETE: Final = ("defect", "not-asked", "not-finished", "partly-read", "unreachable")
-"""Codes that say that the check did not see everything. A selection of others does not leave them out."""
+"""Codes of an incomplete check. Selecting other codes does not hide them."""
 
 
 class Policy(Frozen):
-    """Each pattern is a code or the beginning of codes. Where several match, the longest decides.
+    """Selection and severities of codes. A pattern is a code or the beginning of codes; the longest match decides.
 
-    select: what is reported; empty is everything. Codes of `INCOMPLETE` are reported in any case.
-    ignore: what is not reported. A pattern of `select` that is longer wins, as in ruff.
-    severity: pattern → severity, or "off": not reported.
-    Raises ConfigError where a pattern matches no code.
+    select: codes to report; empty means all. Codes of `INCOMPLETE` are always reported.
+    ignore: codes to hide. A longer pattern of `select` wins, as in ruff.
+    severity: pattern → severity, or "off" to hide.
+
+    Raise ConfigError if a pattern matches no code.
     """
 
     select: Sequence[str] = ()
@@ -43,7 +44,7 @@ class Policy(Frozen):
             raise ConfigError(problems)
 
     def severity_of(self, code: str) -> Severity | None:
-        """How severe a code is; None where it is not reported."""
+        """Return the severity of a code, or None if it is hidden."""
         selected = 0 if not self.select or code in INCOMPLETE else _longest(code, self.select)
         if selected < 0 or _longest(code, self.ignore) >= selected:
             return None
@@ -52,7 +53,7 @@ class Policy(Frozen):
         return None if level == "off" else level
 
     def apply(self, report: Report) -> None:
-        """Leave out what is not reported, and give the rest its severity."""
+        """Hide findings, and set the severity of the others."""
         levels = {code: self.severity_of(code) for code in {finding.code for finding in report.findings}}
         kept = [
             replace(finding, level=levels[finding.code])
@@ -65,7 +66,7 @@ class Policy(Frozen):
 
 
 def severities(texts: Sequence[str]) -> dict[str, Level]:
-    """What `CODE=LEVEL` says, the last one of each code. Raises ConfigError with each that says nothing."""
+    """Parse `CODE=LEVEL` texts; the last one of each code wins. Raise ConfigError with each invalid text."""
     found: dict[str, Level] = {}
     problems = []
     for text in texts:
@@ -81,7 +82,7 @@ def severities(texts: Sequence[str]) -> dict[str, Level]:
 
 
 def _longest(code: str, patterns: Sequence[str] | Mapping[str, Level]) -> int:
-    """The length of the longest pattern that matches; -1 where none does."""
+    """Return the length of the longest pattern that matches, or -1."""
     return max((len(pattern) for pattern in patterns if code.startswith(pattern)), default=-1)
 
 

@@ -64,7 +64,7 @@ its robots.txt, None where it has none or it is not known."""
 
 @dataclass
 class Listed:
-    """A file that an index or a robots.txt names; `seconds` is its lastmod there, None where it has none."""
+    """A file in a manifest. `hash`: the algorithm and its hexadecimal digits."""
 
     url: str
     line: int
@@ -122,7 +122,14 @@ class Reading:
 
 @dataclass
 class Opened:
-    """A file that was read. `document` is None if it can't be parsed; `whole` is False if only a part was read."""
+    """File that was read. `document` is None if it can't be parsed; `whole` is False if only a part was read.
+
+    taken: the answer without its data.
+    size: bytes of the decompressed data.
+    kind: its kind, only in an answer over HTTP.
+    stored: bytes as stored or sent.
+    is_gzip: True if the stored data is gzip.
+    """
 
     taken: Taken | None = None
     data: bytes = b""
@@ -179,7 +186,7 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
 
 
 def _without_encoding(data: bytes, encoding: str, path: str, faults: Faults, limit: int) -> tuple[bytes, bool]:
-    """Return the data without a Content-Encoding, at most `limit` bytes of it, and whether it is whole."""
+    """Return at most `limit` bytes of the data without a Content-Encoding, and whether it is complete."""
     name = {"x-gzip": "gzip"}.get(encoding, encoding)
     header = f"Content-Encoding: {encoding}"[:200]
     if name == "gzip" and data.startswith(GZIP):
@@ -198,7 +205,7 @@ def _without_encoding(data: bytes, encoding: str, path: str, faults: Faults, lim
 
 
 def _inflated(data: bytes, faults: Faults, limit: int) -> tuple[bytes, bool]:
-    """The unpacked data, at most `limit` bytes of it, and whether the gzip data is whole."""
+    """Return at most `limit` bytes of the decompressed data, and whether the gzip data is complete."""
     unpacked = inflated(data, limit)
     if unpacked.fault:
         faults.add(f"gzip-{unpacked.fault}", detail=unpacked.detail)
@@ -207,10 +214,10 @@ def _inflated(data: bytes, faults: Faults, limit: int) -> tuple[bytes, bool]:
 
 @dataclass
 class Contents:
-    """What a document lists: `locs` as they are written, none blank, and their places.
+    """Entries of a document: `locs` as written, without blank ones, and their byte offsets.
 
-    `lastmods` are the texts beside them, in XML alone. `scan` and `entries` are there for what is in XML and not too
-    deep; they have a row also for an entry without a loc.
+    lastmods: the texts beside them, only in XML.
+    scan, entries: only in XML that is not nested too deeply; they also have a row for an entry without a loc.
     """
 
     kind: Kind
@@ -260,7 +267,7 @@ def contents(document: Document, faults: Faults) -> Contents:
 
 
 def rows_of(found: Contents) -> pa.Table:
-    """What a sitemap or feed lists, as a table of `ROWS`."""
+    """Return the entries of a sitemap or feed as a table of `ROWS`."""
     locs = pc.utf8_trim_whitespace(found.locs)
     blank = pa.nulls(len(locs), pa.string())
     lastmods = blank if found.lastmods is None else pc.utf8_trim_whitespace(found.lastmods)
@@ -268,7 +275,7 @@ def rows_of(found: Contents) -> pa.Table:
 
 
 def _clipped(locs: Any) -> Any:
-    """The locs, endless ones cut: they are too long all the same, and hashing takes a step for eight bytes."""
+    """Return the locs with endless ones cut. They are too long anyway, and hashing them would take long."""
     if pc.any(pc.greater(pc.binary_length(locs), _ENDLESS)).as_py():
         return pc.utf8_slice_codeunits(locs, 0, _ENDLESS)
     return locs

@@ -1,4 +1,4 @@
-"""The generated parts of the documentation of `check`: codes, their explanations, and the keys of the JSON form."""
+"""Generated parts of the documentation of `check`: the codes with their explanations, and the keys of the JSON form."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sitemap_etl.check.explanations import explanations
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of what `check --json` prints."""
+    """Return the JSON Schema of `check --json`."""
     found: dict[str, Any] = json.loads((files(__package__) / "report.schema.json").read_text("utf-8"))
     return found
 
 
 def written_into(document: str) -> str:
-    """Return the document with the parts between its markers renewed."""
-    parts = {"codes": _codes, "keys": _keys, "explanations": _explanations}
+    """Return the document with the parts between its markers replaced. Raise ValueError if it has no markers."""
+    parts = {"codes": _codes, "keys": _keys}
     marked = [name for name in parts if f"<!-- {name} begin -->" in document]
     if not marked:
         raise ValueError(f"the document needs the markers of one of {', '.join(parts)}")
@@ -37,50 +37,36 @@ def _between(document: str, name: str, text: str) -> str:
 
 
 def _codes() -> str:
-    """One table for each group, in order."""
-    parts = []
-    for group, codes in GROUPS.items():
-        head = f"### {group}\n\n| code | severity | effect | what it is | how to fix it |\n|---|---|---|---|---|\n"
-        known = (CODES[code] for code in codes)
-        rows = (
-            f"| [`{c.code}`](reference/check-codes.md#{c.code}) | {c.severity} | {c.effect} "
-            f"| {_cell(c.title)} | {_cell(c.fix)} |\n"
-            for c in known
-        )
-        parts.append(head + "".join(rows))
-    return "\n".join(parts)
-
-
-def _explanations() -> str:
     """Return a section for each code, under the heading of its group."""
     parts = []
     for group, codes in GROUPS.items():
         parts.append(f"## {group}\n")
         for code in codes:
             known, explanation = CODES[code], explanations()[code]
-            example = "\n".join([_labelled("before", explanation.before), _labelled("after", explanation.after)])
+            example = "\n".join([_labeled("before", explanation.before), _labeled("after", explanation.after)])
             parts.append(
                 f"### `{code}`\n\n"
-                f"{_cell(known.title)}. {_cell(explanation.reason)} "
-                f"Severity: {known.severity}. Effect: `{known.effect}`.\n\n"
+                f"{known.severity.capitalize()} · effect: {known.effect} · [source]({explanation.source})\n\n"
+                f"{_cell(known.title)}. {_cell(explanation.reason)}\n\n"
                 f"```text\n{example}\n```\n\n"
-                f"{_cell(known.fix)} [Source]({explanation.source})\n"
+                f"**Fix:** {_cell(known.fix)}\n"
             )
     return "\n".join(parts)
 
 
-def _labelled(name: str, text: str) -> str:
+def _labeled(name: str, text: str) -> str:
+    """Return the lines of an example, indented, with the name before the first one."""
     return "\n".join(f"{(name if number == 0 else ''):8}{line}" for number, line in enumerate(text.split("\n")))
 
 
 def _keys() -> str:
-    """One row for each key of the JSON form."""
+    """Return a table with one row for each key of the JSON form."""
     rows = "".join(f"| `{path}` | {meaning} |\n" for path, meaning in keys(schema()))
     return f"| key | meaning |\n|---|---|\n{rows}"
 
 
 def keys(part: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """(path, what it means) of each key below a part of the schema."""
+    """Yield the path and the description of each key below a part of the schema."""
     for name, about in part.get("properties", {}).items():
         here = f"{path}{name}"
         if "description" in about:
@@ -90,6 +76,6 @@ def keys(part: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _cell(text: str) -> str:
-    """Text that Markdown shows as it is, with a capital."""
+    """Return the text escaped for Markdown, with a capital."""
     escaped = text.replace("<", "\\<").replace(">", "\\>").replace("|", "\\|").replace("&", "&amp;")
     return escaped[:1].upper() + escaped[1:]

@@ -1,4 +1,4 @@
-"""What a check found: findings, what was read, and the exit code they add up to."""
+"""The result of a check: findings, the files that were read, and the exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STDIN: Final = "<stdin>"
 EXAMPLE_LENGTH: Final = 300
 """Maximum length of an example, in characters."""
 DETAILS: Final = 10
-"""Findings of one code in one file that differ in their detail; what is beyond them is counted as one finding."""
+"""Findings of one code in one file that differ in their detail. Any more are counted as one finding."""
 _OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for code in GROUPS[group])
 """Codes that occur at most once in an entry."""
 _COMBINATIONS: Final = 256
@@ -35,7 +35,7 @@ Touched = Mapping[tuple[str, ...], int]
 
 
 class Example(Frozen):
-    """One occurrence of a fault. `line` and `column` are from 1, `column` in bytes; None where there is no position."""
+    """One occurrence of a fault. `line` and `column` (in bytes) count from 1, and are None without a position."""
 
     line: int | None
     column: int | None
@@ -43,11 +43,11 @@ class Example(Frozen):
 
 
 class Finding(Frozen):
-    """One fault in one file, however often it occurs there.
+    """One fault in one file, with all its occurrences.
 
-    `line` and `column` (from 1, column in bytes) are of the first occurrence, None where there is no position.
-    `detail` says more than the code's title, `example` shows the text that is at fault. `more` are further occurrences,
-    as many as were asked for. `level` replaces the severity of the code. `known`: occurrences that a baseline has.
+    `line` and `column` (in bytes): position of the first occurrence, from 1, or None without a position. `detail`: adds
+    to the title of the code. `example`: the faulty text. `more`: further occurrences, up to the requested number.
+    `level`: replaces the severity of the code. `known`: number of occurrences in the baseline.
     """
 
     code: str
@@ -67,12 +67,12 @@ class Finding(Frozen):
 
     @property
     def is_known(self) -> bool:
-        """Whether the baseline has all occurrences: then the finding doesn't fail."""
+        """True if the baseline has all occurrences. Such a finding does not affect the exit code."""
         return self.known >= self.count
 
     @property
     def examples(self) -> tuple[Example, ...]:
-        """The occurrences that are shown, the first of all first."""
+        """Occurrences to show, the first one first."""
         return (Example(self.line, self.column, self.example), *self.more)
 
     @property
@@ -102,7 +102,7 @@ class Finding(Frozen):
 
 @dataclass
 class FileStats:
-    """What was read of one file. `bytes` is the uncompressed size, `stored` the size as stored or sent."""
+    """Facts about one file. `bytes`: uncompressed size. `stored`: size as stored or sent."""
 
     file: str
     kind: str
@@ -116,12 +116,12 @@ class FileStats:
 
     @property
     def lists_urls(self) -> bool:
-        """Whether its entries are URLs of pages, not files."""
+        """True if the entries are URLs of pages, not of files."""
         return self.kind not in {"index", "robots"}
 
 
 class Gone(Frozen):
-    """What a baseline has and the check did not find. `checked`: the file was read, so the fault is not in it."""
+    """An entry of the baseline that the check did not find. `checked`: True if the file was read."""
 
     code: str
     file: str
@@ -182,7 +182,7 @@ class Affected(Frozen):
 
 
 class Visited(Frozen):
-    """Pages that were to be visited; of these the `judged`, the `unknown`, and the `skipped`, for want of time."""
+    """Counts of sampled pages: all, judged, unknown, and skipped because time ran out."""
 
     sampled: int = 0
     judged: int = 0
@@ -197,7 +197,7 @@ class Report:
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found. `pages`: those that were visited.
     `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
-    `unwritten`: why what it was to remember could not be written, "" where it was.
+    `unwritten`: why the file of `--state` could not be written, "" if it was.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -236,13 +236,13 @@ class Report:
 
     @property
     def counts(self) -> dict[Severity, int]:
-        """Findings of each severity, without known ones."""
+        """Number of findings of each severity, without known ones."""
         found = Counter(f.severity for f in self.new)
         return {severity: found[severity] for severity in SEVERITIES}
 
     @property
     def occurrences(self) -> dict[Severity, int]:
-        """Occurrences of each severity, without those of known findings."""
+        """Number of occurrences of each severity, without known findings."""
         found: Counter[str] = Counter()
         for finding in self.new:
             found[finding.severity] += finding.count
@@ -281,7 +281,7 @@ class Report:
         )
 
     def affected(self) -> Affected:
-        """How many URLs have an error or a warning that is not known."""
+        """Return the number of URLs with an error or a warning that the baseline does not have."""
         of_file: dict[str, list[Finding]] = {}
         for finding in self.new:
             if finding.severity != "info":
@@ -370,7 +370,7 @@ class Lines:
 
 @dataclass
 class _Found:
-    """The occurrences of one code and detail: how many, the first of them, and where all are that have a place."""
+    """Occurrences of one code and detail: their number, the first ones, and all known positions."""
 
     count: int = 0
     shown: list[tuple[int | None, int | None, str]] = field(default_factory=list)
@@ -378,7 +378,7 @@ class _Found:
     places: list[np.ndarray] = field(default_factory=list)
 
     def first(self, number: int) -> list[tuple[int | None, int | None, str]]:
-        """The first occurrences that are shown; those without a place last."""
+        """Return the first occurrences. Occurrences without a position come last."""
         self.shown.sort(key=lambda one: math.inf if one[0] is None else one[0])
         del self.shown[number:]
         return self.shown
@@ -413,9 +413,9 @@ class Faults:
         detail: str = "",
         places: Any = None,
     ) -> None:
-        """Count a fault. `at`: byte offset in the uncompressed file; else `line`, or no place.
+        """Count a fault. `at`: byte offset in the uncompressed file. Without it, `line` gives the position, if any.
 
-        `places`: the offsets of all occurrences (int64), where they are known.
+        `places`: offsets of all occurrences (int64), if known.
         """
         found = self._counted(code, detail, count, [(at, line, example)])
         if places is not None:
@@ -426,7 +426,8 @@ class Faults:
     def rows(self, code: str, mask: Any, texts: Any, offsets: np.ndarray, *, detail: str = "") -> None:
         """Count the rows where `mask` (boolean, Arrow or numpy; null is false) holds; the first is the example.
 
-        Integers are the rows themselves, ascending.
+        Integers are the rows themselves, ascending. `placed`: False if the rows are not entries, so that all their
+        positions need not be kept.
         """
         if isinstance(mask, (pa.Array, pa.ChunkedArray)):
             mask = mask_of(mask)
@@ -441,7 +442,7 @@ class Faults:
     def _counted(
         self, code: str, detail: str, count: int, first: Sequence[tuple[int | None, int | None, str]]
     ) -> _Found:
-        """The occurrences of a finding, with these; `first` are those that may be shown."""
+        """Add occurrences of a finding. `first`: the ones that can be shown."""
         assert code in CODES, code
         if (code, detail) not in self._found:
             if self._details[code] >= DETAILS:
@@ -490,13 +491,13 @@ class Faults:
 
 
 def _text(value: Any) -> str:
-    """A value of an Arrow or numpy array as text; null is none."""
+    """Return a value of an Arrow or numpy array as text, or empty text for null."""
     text = value.as_py() if hasattr(value, "as_py") else value
     return text or ""
 
 
 def shown(text: str) -> str:
-    """An example as it is printed: shortened, with control characters escaped."""
+    """Return an example for output: shortened, with control characters escaped."""
     return visible(text if len(text) <= EXAMPLE_LENGTH else text[:EXAMPLE_LENGTH] + "…")
 
 
@@ -506,7 +507,7 @@ def place_of(file: str, at: Finding | Example) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with everything that a terminal, a page or a log would not show as a character escaped."""
+    """Return the text with characters escaped that a terminal, a page or a log does not show."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

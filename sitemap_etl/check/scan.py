@@ -1,15 +1,9 @@
-"""A well-formed XML document as columns: one row an element, found by searching the bytes, not by a tree.
+"""Scan a well-formed XML document into columns with one row for each element, without building a tree.
 
-In well-formed XML a "<" begins a tag, wherever it stands. So the positions of "<" and ">" cut the document
-into tags and the gaps between them, for all of a file at once; nothing runs once per element in Python.
-
-What would disturb this picture is overwritten first, by marks of equal length, so that every offset and line stays
-true: comments, CDATA and ">" inside a value.
-
-    0x01 stands for ">"   0x02 for nothing   0x03 for "<"   0x04 for "&"
-
-No well-formed XML 1.0 document can hold these bytes. Where a prefix means different namespaces in different places,
-a parser says which one each element is in; everywhere else its first declaration does.
+In well-formed XML, every "<" begins a tag. So the positions of "<" and ">" divide the document into tags and the gaps
+between them, for the whole file at once. No Python code runs for each element. Comments, CDATA and ">" inside a value
+would break this, so they are marked before (`marks`). If a prefix has different namespaces in different places, a
+parser finds the namespace of each element. Otherwise, the first declaration is used.
 """
 
 from __future__ import annotations
@@ -34,9 +28,9 @@ from sitemap_etl.frozen import Frozen
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
 DEPTH: Final = 64
-"""Levels of elements that are looked at; a sitemap has five, and the work grows with them."""
+"""Maximum depth of elements. A sitemap has five levels, and the work grows with the depth."""
 _SHORT: Final = 40
-"""Bytes of a tag up to which it is told apart whole; longer ones have attributes and are cut at the first blank."""
+"""Bytes up to which a tag is compared as a whole. Longer tags have attributes, and are cut at the first blank."""
 _TAG: Final = re.compile(rb"<[^\"'>]*(?:(?:\"[^\"]*\"|'[^']*')[^\"'>]*)*>")
 _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
@@ -48,11 +42,11 @@ _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class TooDeep(Exception):
-    """Elements are nested so deeply that this can be no sitemap."""
+    """The elements are nested too deeply for a sitemap."""
 
 
 class Name(NamedTuple):
-    """An element's namespace (None where its prefix is undeclared), local name, and name as it is written."""
+    """Namespace of an element (None if its prefix is undeclared), its local name, and its name as written."""
 
     uri: str | None
     local: str
@@ -98,7 +92,7 @@ class Scan:
         return found
 
     def ids(self, uri: str, *local: str) -> np.ndarray:
-        """The indexes in `names` of these elements; of all of the namespace without `local`."""
+        """Return the indexes in `names` of these elements, or of all elements in the namespace."""
         if not local:
             return np.array(self._of_uri.get(uri, []), int)
         return np.array([number for one in local for number in self._of_name.get((uri, one), [])], int)
@@ -118,12 +112,12 @@ class Scan:
         return found, place[self.parent[found]]
 
     def text(self, elements: np.ndarray) -> Any:
-        """The text of leaves, entities resolved, as it stands: a string array, one an element."""
+        """Return the text of leaves with resolved entities: a string array with one value for each element."""
         gaps = pa.array(self._token[elements] * 2 + 1, mask=self._empty[elements] | ~self.leaf[elements])
         return resolved(pc.fill_null(self._pieces.take(gaps), ""))
 
     def tag(self, elements: np.ndarray) -> Any:
-        """The tags as they are written, "<" to ">": a string array."""
+        """Return the tags as written, from "<" to ">": a string array."""
         return self._pieces.take(pa.array(self._token[elements] * 2))
 
     def attributed(self) -> np.ndarray:
@@ -288,9 +282,9 @@ def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
 
 
 class Flat(Frozen):
-    """A document, and what its prefixes mean. `marked` is `data` with its marks.
+    """Document with the namespaces of its prefixes. `marked` is `data` with marks.
 
-    `moved`: a prefix means different namespaces in different places; `prefixes` has the first of them.
+    moved: True if a prefix has different namespaces in different places; `prefixes` then has the first one.
     """
 
     data: bytes
@@ -371,7 +365,7 @@ def _markup(data: bytes) -> list[tuple[int, int]]:
 
 
 def _end(data: bytes, begin: int) -> int:
-    """Where markup that begins here ends; the document is well-formed."""
+    """Return the end of the markup that begins here. The document is well-formed."""
     for opening, closing in _MARKUP:
         if data.startswith(opening, begin):
             return data.index(closing, begin + len(opening)) + len(closing)
@@ -407,7 +401,7 @@ def _named(texts: Any) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """One text with its entities resolved; an unknown one stays."""
+    """Return a text with resolved entities. Unknown entities stay."""
 
     def character(found: re.Match[str]) -> str:
         decimal, hexadecimal, name = found.groups()
@@ -420,7 +414,7 @@ def unescaped(text: str) -> str:
 
 
 def resolved_text(text: str) -> str:
-    """One text with entities and CDATA resolved, blanks around it taken off."""
+    """Return a text with resolved entities and CDATA, without surrounding whitespace."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
     if text.startswith("<![CDATA["):
         return text[9:].partition("]]>")[0].strip()

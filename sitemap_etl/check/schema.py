@@ -1,7 +1,6 @@
-"""Which elements may stand where, and which attributes they may have: the XSDs as one table.
+"""Check the places of elements and their attributes, with the XSDs as one table.
 
-An element is looked up by its name and that of the element around it, so that a file costs no more than the different
-names in it.
+An element is looked up by its name and its parent's name, so the cost of a file depends only on its distinct names.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from sitemap_etl.check.shapes import SHAPES
 from sitemap_etl.limits import NS_GEO, NS_IMAGE, NS_MOBILE, NS_NEWS, NS_SITEMAP, NS_VIDEO, NS_XHTML
 
 EXTENSIONS: Final = frozenset({NS_IMAGE, NS_VIDEO, NS_NEWS, NS_XHTML, NS_MOBILE, NS_GEO})
-"""Namespaces whose elements are in the table."""
+"""Namespaces with elements in the table."""
 _ALSO_KNOWN: Final = frozenset(
     {
         "http://www.google.com/schemas/sitemap-pagemap/1.0",
@@ -44,9 +43,9 @@ _PLACES: Final[dict[tuple[str, str], tuple[tuple[str, str], ...]]] = {
     (NS_GEO, "geo"): _URL,
     (NS_GEO, "format"): ((NS_GEO, "geo"),),
 } | {(shape.uri, part.name): ((shape.uri, shape.name),) for shape in SHAPES for part in shape.parts}
-"""(namespace, name) → the elements that may hold it."""
+"""(namespace, name) → elements that can contain it."""
 _ANYTHING: Final = frozenset({"urlset", "url", "sitemapindex", "sitemap"})
-"""Elements of the protocol that may hold those of any other namespace."""
+"""Elements of the protocol that can contain elements of any other namespace."""
 
 LINK: Final = (NS_XHTML, "link")
 _LINK: Final = "charset href hreflang type rel rev media id class style title lang xml:lang dir on[a-z]+"
@@ -56,7 +55,7 @@ _ATTRIBUTES: Final[dict[tuple[str, str], str]] = {LINK: _LINK} | {
 _ALWAYS: Final = r"xmlns xmlns:[^\s=]+ [^\s=:]+:(?:schemaLocation|noNamespaceSchemaLocation|type|nil)"
 """Declarations, and the attributes of XML Schema itself."""
 _PAIRS: Final = 1 << 22
-"""Pairs of names that are counted in a table; in a file of more names they are sorted."""
+"""Pairs of names that are counted in a table. With more names, they are sorted."""
 
 
 def check_names(scan: Scan, faults: Faults, ours: str) -> None:
@@ -81,7 +80,7 @@ def check_names(scan: Scan, faults: Faults, ours: str) -> None:
 
 
 def _misspelt(uri: str) -> bool:
-    """Whether a namespace is meant to be one of the known, or the protocol's own in a place of an extension."""
+    """Return True if a namespace is a misspelling of a known one, or the protocol's own in place of an extension."""
     near = uri.lower()
     words = ("sitemap-image", "sitemap-video", "sitemap-news", "/xhtml", "schemas/sitemap/")
     return any(word in near for word in words)
@@ -106,18 +105,18 @@ def _as_ours(name: Name, ours: str) -> Name:
 
 
 def _fits(name: Name, around: Name) -> bool:
-    """Whether an element may stand directly in another. What is wrong with its namespace is reported elsewhere."""
+    """Return True if an element can be directly in another. Faults of its namespace are reported elsewhere."""
     if name.uri is None or around.uri is None:
         return True
     if name.uri == NS_SITEMAP or (name.uri in EXTENSIONS and (around.uri == NS_SITEMAP or around.uri in EXTENSIONS)):
         return (around.uri, around.local) in _PLACES.get((name.uri, name.local), ())
     if around.uri == NS_SITEMAP:
-        return name.uri != "" and around.local in _ANYTHING  # "##other" is none without a namespace
+        return name.uri != "" and around.local in _ANYTHING  # "##other" excludes elements without a namespace
     return around.uri not in EXTENSIONS
 
 
 def check_attributes(scan: Scan, faults: Faults, ours: str) -> None:
-    """Report attributes that the schema does not have; those of links are left to `check_alternates`."""
+    """Report attributes that the schema does not have, except for links (`check_alternates`)."""
     elements = scan.attributed()
     numbers = defaultdict(list)
     for number in np.unique(scan.name[elements]).tolist():
@@ -132,7 +131,7 @@ def check_attributes(scan: Scan, faults: Faults, ours: str) -> None:
 
 
 def odd_attributes(tags: Any, key: tuple[str, str]) -> Any:
-    """Which tags of one element have attributes that the schema does not have."""
+    """Return the tags of one element that have attributes outside the schema (boolean)."""
     allowed = "|".join(f"{_ALWAYS} {_ATTRIBUTES.get(key, '')}".split())
     pattern = rf"^<[^\s/>]+(?:\s+(?:{allowed})\s*=\s*(?:\"[^\"]*\"|'[^']*'))*\s*/?>$"
     return pc.invert(pc.match_substring_regex(tags, pattern))

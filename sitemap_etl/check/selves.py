@@ -1,4 +1,4 @@
-"""Which of the files that an index lists is the index itself, where it lies in a folder or a bucket."""
+"""Find the entries of an index that name the index itself, if it is in a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sitemap_etl.urls import canonical_url
 
 
 def roots_of(url: str, key: str) -> tuple[str, str]:
-    """The folders of an address and of a relative path, without what both end in."""
+    """Return the folders of an address and of a relative path, without their common ending."""
     try:
         path = urlsplit(url).path
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         path = ""
     folders, names = [unquote(part) for part in path.split("/") if part], key.split("/")
     while folders and names and folders[-1] == names[-1]:
@@ -39,12 +39,12 @@ def selves_among(urls: Sequence[str], address: str | None, key: str, roots: set[
 
 
 def _name(address: str) -> str:
-    """What an address or a relative path ends in."""
+    """Return the last part of an address or a relative path."""
     return unquote(address.partition("#")[0].partition("?")[0].rpartition("/")[2])
 
 
 def _canonical(url: str) -> str:
-    """The canonical form of an address; what is none, as it is."""
+    """Return the canonical form of an address, or the text itself if it is invalid."""
     try:
         return canonical_url(url)
     except ValueError:

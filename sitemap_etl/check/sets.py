@@ -1,4 +1,4 @@
-"""Checking a set: each file by itself, then all files together."""
+"""Check a set of files: each file by itself, then all files together."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from sitemap_etl.check.live import Live
 
 _TEXT: Final = np.uint64(0x7465787474657874)
-"""Separates the URLs of text sitemaps, which repeat those of the XML files by design."""
+"""Salt that separates the URLs of text sitemaps, which repeat the URLs of XML files on purpose."""
 _ROBOTS_ORIGINS: Final = 20
-"""Hosts whose robots.txt is asked for because a sitemap elsewhere lists their pages."""
+"""Maximum hosts whose robots.txt is requested because a sitemap of another host lists their pages."""
 
 
 Listing = Callable[[str, np.ndarray, pa.Table], None]
@@ -49,13 +49,17 @@ def check(
     fetcher: Fetcher | None = None,
     listed: Listing | None = None,
 ) -> Report:
-    """Every fault of the sitemaps, indexes, feeds and robots.txt files given, and of those they list.
+    """Check sitemaps, indexes, feeds and robots.txt files, and the files that they list.
 
-    `targets`: paths of files or folders, `s3://` and http(s) addresses; together they are one set.
-    `fetcher` replaces the HTTP client. `listed` takes the URLs of each file. Whatever a file does is a finding of that
-    file. An interruption (Ctrl-C) and `max_time` end the check with what was found in the files that were read until
-    then; see `Report.ended`. Raises `ConfigError` where no target is anything that can be read, `Unavailable` and
-    `Refused` where the only one is a bucket that answers so.
+    targets: paths of files or folders, `s3://` and http(s) addresses, checked together.
+    fetcher: replaces the HTTP client.
+    listed: gets the URLs of each file.
+
+    Any failure of a file is a finding of that file. An interruption (Ctrl-C) and `max_time` end the check with the
+    findings of the files that were read; see `Report.ended`.
+
+    Raise `ConfigError` if no target can be read, and `Unavailable` or `Refused` if the only target is a bucket with
+    such an error.
     """
     options = options or Options()
     begun = time.monotonic()
@@ -72,7 +76,7 @@ def check(
 
 
 def _live(options: Options, now: datetime) -> Live | None:
-    """What visits pages and compares crawlers, where that is asked for: it brings the HTTP client along."""
+    """Return the visitor of pages and crawlers, or None if it is not needed. It imports the HTTP client."""
     if not options.pages and options.crawler is None:
         return None
     from sitemap_etl.check.live import Live
@@ -81,7 +85,7 @@ def _live(options: Options, now: datetime) -> Live | None:
 
 
 def _as_crawler(options: Options) -> Options:
-    """The options with the User-Agent of the crawler that is imitated, if any is."""
+    """Return the options with the User-Agent of an imitated crawler."""
     if options.crawler is None:
         return options
     from sitemap_etl.pages import CRAWLERS
@@ -92,7 +96,7 @@ def _as_crawler(options: Options) -> Options:
 
 
 class _Check:
-    """One check under way."""
+    """A check in progress."""
 
     def __init__(
         self,
@@ -135,13 +139,13 @@ class _Check:
         return report
 
     def _ask_others(self) -> None:
-        """Ask for the robots.txt of hosts whose pages are listed elsewhere."""
+        """Request the robots.txt of hosts whose pages are listed elsewhere."""
         away = {away.origin for reading in self.readings for away in reading.place.away}
         try:
             for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
                 self.rules.ask(where)
         except Stopped:
-            self.crawl.out_of_time()  # one that was not read may allow what looks foreign
+            self.crawl.out_of_time()  # a robots.txt that was not read could allow foreign URLs
 
     def _read(self, source: Source, held: Held | None = None, rules_of: RulesOf | None = None) -> Reading:
         return read(
@@ -201,7 +205,7 @@ class _Check:
                 reading.findings.append(failure(reading.stats.file, error))
 
     def _complete(self, report: Report, name: str) -> None:
-        """All that was found. Nothing is said of the set as a whole where not all of it was read."""
+        """Complete the report. Files are only compared with each other if all were read."""
         readings = [*self.readings, *sorted(self.rules.fetched, key=lambda reading: reading.stats.file)]
         report.ended = self.crawl.ended or ("it was interrupted" if report.interrupted else "")
         report.notes += self.crawl.notes
@@ -222,7 +226,7 @@ class _Check:
         report.sort()
 
     def _across(self, readings: list[Reading]) -> list[Finding]:
-        """What only a comparison of all files shows; marks the views."""
+        """Return the findings of a comparison of all files, and mark the views."""
         again = Again(self.options.max_bytes)
         found = self.cross.findings(lambda file, at: again.look(self.compared[file], at), whole=self._is_whole())
         views = {self.cross.files[n] for n in self.cross.views}
@@ -231,25 +235,25 @@ class _Check:
         return found
 
     def _of_site(self, readings: list[Reading]) -> list[Finding]:
-        """What indexes, files and robots.txt say of each other."""
+        """Return the findings about the relations of indexes, files and robots.txt."""
         limited = any(finding.code == "files-not-read" for finding in self.crawl.findings)
         walked = set() if limited else self.crawl.walked  # an index that was not followed to its end may list them
         site = Site(readings, self.crawl.children, self.rules.robots, walked)
         return site_findings(site, {self.cross.files[n] for n in self.cross.views})
 
     def _is_whole(self) -> bool:
-        """Whether every file of the set was read to its end."""
+        """Return True if every file of the set was read completely."""
         partial = {"not-followed", "files-not-read"} & {finding.code for finding in self.crawl.findings}
         unread = any(reading.status or not reading.is_whole for reading in self.readings)
         alone = not self.options.follow and any(reading.listed for reading in self.readings)
         return not (partial or self.crawl.absent or self.crawl.unasked or unread or alone)
 
     def _absent(self) -> list[Finding]:
-        """One finding for each file that lists missing files."""
+        """Return a finding for each file that lists missing files."""
         found = []
         for number, listed in sorted(self.crawl.absent.items()):
             if number >= len(self.readings):
-                continue  # an interruption came before it was taken
+                continue  # interrupted before it was recorded
             stats = self.crawl.files[number]
             code = "robots-sitemap-missing" if stats.kind == "robots" else "index-file-missing"
             is_here = self._expected(number)
@@ -260,7 +264,7 @@ class _Check:
         return found
 
     def _selves(self) -> list[Finding]:
-        """One finding for each index that lists itself."""
+        """Return a finding for each index that lists itself."""
         found = []
         for number, listed in sorted(self.crawl.selves.items()):
             file, first = self.crawl.files[number].file, listed[0]
@@ -269,9 +273,9 @@ class _Check:
         return found
 
     def _expected(self, number: int) -> Callable[[str], bool]:
-        """Whether a file that this one lists is expected where we looked.
+        """Return a function that decides if a listed file should be found here.
 
-        On the web every address can be asked. A folder has the files of one host, and below its address.
+        On the web, every address can be requested. A folder has files of one host, below its address.
         """
         reading = self.readings[number]
         if reading.place.address is not None and reading.stats.file.startswith(("http://", "https://")):

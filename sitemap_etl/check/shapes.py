@@ -1,6 +1,6 @@
-"""What can be wrong with images, videos and news: one table of their shapes, and the few rules that no table holds.
+"""Check images, videos and news with one table of their structure, and a few rules outside the table.
 
-What is required and allowed is Google's (image, video and news sitemaps), the order is the XSDs'.
+Required and allowed elements are Google's (image, video and news sitemaps). The order is the XSDs'.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from sitemap_etl.limits import (
 )
 
 Fits = Callable[[Any], np.ndarray]
-"""Which texts of a string array, blanks around them taken off, are allowed."""
+"""Returns which texts of a string array, without surrounding whitespace, are allowed."""
 Parts = dict[str, tuple[np.ndarray, np.ndarray]]
-"""Local name → the elements, and for each which of the elements above is its own."""
+"""Local name → elements, and the index of each one's parent."""
 
 
 class Part(Frozen):
@@ -92,7 +92,7 @@ def _length(longest: int) -> Fits:
 
 
 def _between(pattern: str, kind: pa.DataType, low: float, high: float) -> Fits:
-    """A number in the form of `pattern`, which is one of type `kind`."""
+    """Return a rule for a number of type `kind` in the format of `pattern`."""
 
     def fits(texts: Any) -> np.ndarray:
         good = pc.match_substring_regex(texts, pattern)
@@ -268,7 +268,7 @@ def check_videos(scan: Scan, found: Entries, faults: Faults, now: datetime) -> N
 
 
 def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int:
-    """Report faults of the news of all entries; how many there are."""
+    """Report faults of the news of all entries, and return their number."""
     news, page = scan.children(found.elements, scan.ids(NS_NEWS, "news"))
     if not len(news):
         return 0
@@ -289,7 +289,7 @@ def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int
 
 
 def has_passed(dates: Written, now: datetime) -> np.ndarray:
-    """Return which dates are certainly over (boolean): a day lasts until its end, twelve hours behind UTC at last."""
+    """Return which dates are over in every time zone (boolean). A day lasts until its end twelve hours behind UTC."""
     end = dates.seconds + np.where(dates.kind == DATE, 36 * 3600, 0)
     over: np.ndarray = ((dates.forms & W3C) != 0) & (dates.kind != COARSE) & (end < int(now.timestamp()))
     return over
@@ -300,7 +300,7 @@ def _texts(scan: Scan, elements: np.ndarray) -> Any:
 
 
 def _check(scan: Scan, shape: Shape, above: np.ndarray, faults: Faults) -> Parts:
-    """Report what is wrong with the parts of the elements `above`; all parts by their name."""
+    """Report faults of the parts of the elements `above`, and return all parts by name."""
     if not len(above):
         return {}
     elements, owner = scan.children(above)

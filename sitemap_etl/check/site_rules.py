@@ -1,4 +1,4 @@
-"""Checks that need the whole set: index ↔ files ↔ robots.txt, and URLs outside the scope of their file."""
+"""Check the relations of indexes, files and robots.txt, and URLs outside the scope of their file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
 
 _UNKNOWN = ""
-"""The key of a robots.txt whose host is unknown."""
+"""Key of a robots.txt whose host is unknown."""
 
 
 @dataclass
@@ -39,11 +39,12 @@ class Robots:
 
 
 class HostRules:
-    """What robots.txt files say. Safe for use by several threads.
+    """Rules of robots.txt files, for several threads.
 
-    `fetch` reads the robots.txt of an origin; it is None if hosts must not be contacted. `asked` are the origins
-    that the check deals with, as they become known. `fetched` and `findings` are the results of the requests. `agent`:
-    the crawler whose rules hold.
+    fetch: reads the robots.txt of an origin; None if hosts must not be contacted.
+    asked: the origins of the check, which grow over time.
+    fetched, findings: results of the requests.
+    agent: the crawler whose rules apply.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class HostRules:
         self._lock = Lock()
 
     def add(self, source: Source, reading: Reading) -> None:
-        """Take the rules of a robots.txt that was read."""
+        """Add the rules of a robots.txt that was read."""
         site = origin(source.address) if source.address is not None else None
         assert reading.robots is not None
         named = frozenset(listed.url for listed in reading.listed)
@@ -69,9 +70,9 @@ class HostRules:
         reading.robots = None
 
     def of(self, where: str, served: str = "") -> RobotsRules | None:
-        """The rules for an origin: of a robots.txt that was given, else of its own where the origin is one we ask.
+        """Return the rules for an origin: of a given robots.txt, or of the origin's own if it is part of the check.
 
-        `served`: the origin that served the file in question, which we ask too.
+        served: the origin that served the file with the URLs, which is also part of the check.
         """
         if where not in self._known and _UNKNOWN in self._known:
             return self._known[_UNKNOWN]
@@ -80,11 +81,11 @@ class HostRules:
         return self._known.get(where)
 
     def ask(self, where: str) -> None:
-        """Fetch the robots.txt of an origin that others list pages of, once. Failures are not reported."""
+        """Fetch the robots.txt of an origin whose pages other sites list, once. Failures are not reported."""
         self._ask(where, ours=False)
 
     def _ask(self, where: str, *, ours: bool = True) -> None:
-        """Fetch a robots.txt that is not known. Who wants the same waits; who wants another does not."""
+        """Fetch a robots.txt unless it is known. Threads wait only for the same robots.txt."""
         if self._fetch is None:
             return
         with self._lock:
@@ -106,7 +107,7 @@ class HostRules:
         return self._known.get(where)
 
     def _tell(self, file: str, detail: str) -> None:
-        """Report a robots.txt that can't be read; those of many hosts as one finding."""
+        """Report a robots.txt that can't be read. Many hosts share one finding."""
         with self._lock:
             if len(self.findings) < DETAILS:
                 self.findings.append(Finding("robots-unavailable", file, detail=detail))
@@ -126,7 +127,7 @@ class Site(Frozen):
 
 
 def site_findings(site: Site, views: set[str]) -> list[Finding]:
-    """The findings that no file shows alone. `views`: names of files that show again what others list."""
+    """Return the findings that need several files. `views`: names of files that repeat URLs of others on purpose."""
     return [
         *_lastmods(site, views),
         *_undated(site, views),
@@ -138,7 +139,7 @@ def site_findings(site: Site, views: set[str]) -> list[Finding]:
 
 
 def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
-    """Equal dates are normal in a view of recent changes, and suspicious in any other file."""
+    """Yield suspicious dates. Equal dates are normal in a view of recent changes, but not in other files."""
     for reading in site.readings:
         found = reading.lastmods
         if found is None or reading.stats.file in views or reading.news or reading.stats.kind != "urlset":
@@ -150,7 +151,7 @@ def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
 
 
 def _undated(site: Site, views: set[str]) -> Iterable[Finding]:
-    """Sitemaps none of whose pages has a date: one finding for all, at the first."""
+    """Yield one finding if no page of any sitemap has a date, at the first sitemap."""
     files = [r for r in site.readings if r.stats.kind == "urlset" and not r.news and r.stats.file not in views]
     pages = sum(reading.stats.rows for reading in files)
     if pages < SHARE_FROM or not all(reading.is_whole and reading.lastmods is None for reading in files):
@@ -162,7 +163,7 @@ def _undated(site: Site, views: set[str]) -> Iterable[Finding]:
 
 
 def _is_misdated(reading: Reading) -> bool:
-    """Whether a file has lastmods, but none that is right."""
+    """Return True if a file has lastmods, but no valid one."""
     return any(finding.code.startswith("lastmod-") for finding in reading.findings)
 
 
@@ -203,9 +204,9 @@ def _text(listed: Listed) -> str:
 
 
 def _unlisted(site: Site) -> Iterable[Finding]:
-    """Sitemaps of a folder that neither its indexes nor its robots.txt list. Text and feeds go without an index.
+    """Yield sitemaps of a folder that neither its indexes nor its robots.txt list. Text and feeds need no index.
 
-    An index that was not read to its end may list anything.
+    An index that was read in part could list anything.
     """
     listed = {child.number for child in site.children}
     indexes = [site.readings[n] for n in site.walked if site.readings[n].stats.kind == "index"]
@@ -217,7 +218,7 @@ def _unlisted(site: Site) -> Iterable[Finding]:
 
 
 def _robots(site: Site) -> Iterable[Finding]:
-    """Sitemaps that a robots.txt forbids, and indexes that it does not name."""
+    """Yield sitemaps that a robots.txt disallows, and indexes that it does not name."""
     listed = {child.number for child in site.children}
     of_site: dict[str | None, list[int]] = defaultdict(list)
     for number, reading in enumerate(site.readings):
@@ -242,7 +243,7 @@ def _robots(site: Site) -> Iterable[Finding]:
 
 
 def _away(site: Site) -> Iterable[Finding]:
-    """URLs on other hosts or above the folder are fine where a robots.txt of their host names the file or its index."""
+    """Yield URLs on other hosts or above the folder, unless a robots.txt of their host names the file or its index."""
     parents = {child.number: site.readings[child.parent].place.address for child in site.children}
     for number, reading in enumerate(site.readings):
         faults = Faults(reading.stats.file)  # there may be as many hosts as URLs
@@ -259,9 +260,10 @@ def _away(site: Site) -> Iterable[Finding]:
 
 
 def _vouches(robots: Robots, reading: Reading, away: Away) -> bool:
-    """Whether a robots.txt can say where the sitemaps of the URLs' host are.
+    """Return True if a robots.txt applies to the URLs' host.
 
-    A robots.txt of unknown host counts for the file's own host, and for another one if all URLs of the file are there.
+    A robots.txt of an unknown host applies to the file's own host. It applies to another one if all URLs of the file
+    are there.
     """
     if robots.site is not None or away.code != "foreign-host":
         return robots.speaks_for(away.origin)

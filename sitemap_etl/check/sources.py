@@ -1,6 +1,6 @@
-"""Where files come from: a folder, a bucket, an address. All are read through the same two small protocols.
+"""Sources of files: folders, buckets and addresses, behind two small protocols.
 
-What keeps a file from being read is a finding of that file, whatever it is: no source raises for it.
+If a file can't be read, that is a finding of the file. No source raises for it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from sitemap_etl.web import credentials, shown_address
 
 _ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
 _HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]/?", re.IGNORECASE)
-"""A host name with a top-level domain, with which people name a site."""
+"""Host name with a top-level domain, which people use to name a site."""
 _FILE_TYPES: Final = frozenset({"csv", "gz", "htm", "html", "json", "jsonl", "parquet", "pdf", "toml", "zip"})
-"""Endings of files that are no top-level domains."""
+"""Endings of files that are not top-level domains."""
 ROOM: Final = 64 << 20
-"""Bytes of files, unpacked, that are dealt with at a time; what is made of them takes about five times as much."""
+"""Bytes of uncompressed files in memory at a time. Processing takes about five times as much."""
 UNKNOWN: Final = 8 << 20
-"""Bytes that a file is taken for whose size nobody knows before it was read."""
+"""Assumed bytes of a file whose size is unknown before it is read."""
 
 
 class Source(Protocol):
-    """One file. `name` is what a report calls it, `address` its public address where it is known."""
+    """One file. `name` identifies it in reports; `address` is its public address, if known."""
 
     @property
     def name(self) -> str: ...
@@ -44,10 +44,10 @@ class Source(Protocol):
     def address(self) -> str | None: ...
     @property
     def size(self) -> int:
-        """Its bytes as they are stored, or as they are thought to be."""
+        """Bytes as stored, or an estimate."""
 
     def take(self, limit: int, faults: Faults) -> Taken | None:
-        """At most `limit` bytes of it; None if it can't be read, and `faults` says why."""
+        """Return at most `limit` bytes of it, or None if it can't be read. `faults` then has the reason."""
 
 
 class Shelf(Protocol):
@@ -61,12 +61,12 @@ class Shelf(Protocol):
     at: str | None
 
     def find(self, key: str) -> Source | None:
-        """The file under a relative path, with "/" between segments."""
+        """Return the file at a relative path, with "/" between segments, or None."""
 
     def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
-        """Every file that could be a sitemap by its name, with its relative path, in order.
+        """Yield every file whose name could be a sitemap's, with its relative path, in order.
 
-        `go_on` is called before each file, whatever its name; what it raises ends the walk.
+        `go_on` is called before each file of any name. Its exception ends the walk.
         """
 
 
@@ -111,16 +111,16 @@ class Held:
         self._room = room
 
     def take(self, size: int) -> None:
-        """Take `size` bytes in all, as soon as there is room for more than before."""
+        """Reserve `size` bytes in all, and wait for room if this is more than before."""
         self._room.resize(self, size, wait=size > self.size)
 
     def grow(self, size: int) -> None:
-        """It was more: `size` bytes in all, at once."""
+        """Reserve at least `size` bytes at once, because the file needed more."""
         self._room.resize(self, max(size, self.size), wait=False)
 
 
 class LocalFile(Frozen):
-    """A file on this machine."""
+    """File on this machine."""
 
     path: Path
     address: str | None = None
@@ -148,7 +148,7 @@ class LocalFile(Frozen):
 
 
 class BucketFile(Frozen):
-    """An object; `url` is that of its prefix. The headers that it is served with are not known."""
+    """Object; `url` is the address of its prefix. The headers that it is served with are unknown."""
 
     objects: Objects
     key: str
@@ -180,7 +180,7 @@ class BucketFile(Frozen):
 
 
 class WebFile(Frozen):
-    """A file behind an address. `guarded`: reached from the public internet, so private addresses are refused."""
+    """File at a web address. `guarded`: it is on the public internet, so private addresses are refused."""
 
     url: str
     fetcher: Fetcher
@@ -230,7 +230,7 @@ class PipedShelf:
     def find(self, key: str) -> Source | None:
         return self._source if key == self._source.name else None
 
-    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:  # noqa: ARG002 - the protocol has it
+    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:  # noqa: ARG002 - required by the protocol
         yield from ()
 
 
@@ -364,7 +364,7 @@ def _local(target: str, options: Options) -> Given:
 
 
 def _is_host(target: str) -> bool:
-    """Return whether a target without a file names a host, such as shop.example."""
+    """Return True if a target without a file names a host, such as shop.example."""
     last = target.rstrip("/").rpartition(".")[2].lower()
     return bool(_HOST.fullmatch(target)) and last not in _FILE_TYPES and not _could_be(target.rstrip("/"))
 
@@ -376,7 +376,7 @@ def _stdin(options: Options) -> Given:
 
 
 def _pipe(target: str, path: Path, options: Options) -> Given:
-    """A named pipe, such as `<(command)` in a shell."""
+    """Read a named pipe, such as `<(command)` in a shell."""
     try:
         with path.open("rb") as pipe:
             return _piped(target, pipe, options)
@@ -401,7 +401,7 @@ def _address(target: str) -> Given:
 
 
 def _is(path: Path, *kinds: Callable[[int], bool]) -> bool:
-    """Whether there is something of one of these kinds at a path."""
+    """Return True if a path exists and is of one of these kinds."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -438,17 +438,19 @@ def _could_be(name: str) -> bool:
 
 
 def keys_of(url: str, beside: str, at: str | None = None) -> list[str]:
-    """Return the relative paths that the file of an address can have, the likeliest first.
+    """Return the possible relative paths of an address's file, the most likely first.
 
-    `beside`: the path of the file that names it. `at`: the public address of the folder, with a final slash. On the
-    host of that address a file has the one path that the address gives it; elsewhere its name is looked for. Paths
-    that would leave the folder are left out.
+    beside: the path of the file that names it.
+    at: the public address of the folder, with a final slash. On its host, an address has exactly one path. On other
+    hosts, files are searched by name.
+
+    Paths outside the folder are excluded.
     """
     try:
         parts = urlsplit(url)
         base = urlsplit(at or "")
         host, home = parts.hostname, base.hostname
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         return []
     segments = _segments(parts.path)
     if not segments or any(part in {".", ".."} or "/" in part or "\\" in part or "\0" in part for part in segments):

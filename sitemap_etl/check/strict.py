@@ -1,7 +1,7 @@
-"""Judge XML as strict readers do: libxml2 and Expat both parse the document, and either of them can reject it.
+"""Judge XML as strict readers do: libxml2 and Expat both parse the document, and each can reject it.
 
-Neither parser expands entities or fetches anything. Namespace faults are listed apart, because a document that has
-them is still well-formed and its entries can be checked.
+Neither parser expands entities or fetches anything. Namespace faults are separate, because the document is still
+well-formed, and its entries can be checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xml.parsers import expat
 from lxml import etree
 
 _SEPARATOR: Final = "\x0c"
-"""Between namespace and name: XML cannot contain this character."""
+"""Separator of namespace and name: XML can't contain this character."""
 _NS_XML: Final = "http://www.w3.org/XML/1998/namespace"
 _NS_XMLNS: Final = "http://www.w3.org/2000/xmlns/"
 _OF_NAMESPACES: Final = frozenset(
@@ -26,14 +26,14 @@ _OF_NAMESPACES: Final = frozenset(
         expat.errors.XML_ERROR_RESERVED_NAMESPACE_URI,
     )
 )
-"""Codes of Expat for documents that are well-formed without namespaces."""
+"""Error codes of Expat for documents that are well-formed without namespaces."""
 _DUPLICATE: Final = expat.errors.codes[expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE]
 _KEYS: Final = 64
-"""Different faults of a kind that are counted apart."""
+"""Maximum distinct faults of a kind."""
 
 
 class Mistake(NamedTuple):
-    """The first place at which a parser rejects a document. `line` and `column` are from 1, `column` in bytes."""
+    """First error of a parser. `line` and `column` count from 1, `column` in bytes."""
 
     message: str
     line: int
@@ -41,7 +41,7 @@ class Mistake(NamedTuple):
 
 
 class NamespaceFault(NamedTuple):
-    """One kind of namespace fault: the byte offset and the text of the first one, and how many there are."""
+    """Namespace fault: byte offset and text of its first occurrence, and the number of occurrences."""
 
     at: int
     written: str
@@ -50,7 +50,7 @@ class NamespaceFault(NamedTuple):
 
 @dataclass
 class Namespaces:
-    """The namespace faults of a document, by the prefix that is not declared or by the rule that is broken."""
+    """Namespace faults of a document, by the undeclared prefix or the broken rule."""
 
     elements: dict[str, NamespaceFault] = field(default_factory=dict)
     attributes: dict[str, NamespaceFault] = field(default_factory=dict)
@@ -58,22 +58,22 @@ class Namespaces:
 
 
 class _Nothing:
-    """A parser target that ignores everything, so that no tree is built."""
+    """Parser target that ignores everything, so that no tree is built."""
 
     def close(self) -> None:
         """Return nothing at the end of the document."""
 
 
 def judge(data: bytes, *, as_tree: bool = False) -> Mistake | Namespaces:
-    """Return the first syntax fault of a document in UTF-8, or the namespace faults if it is well-formed.
+    """Return the first syntax error of a document in UTF-8, or the namespace faults if it is well-formed.
 
-    Only a document that Expat rejects for its namespaces is read tag by tag. `as_tree`: libxml2 builds the document,
-    and finds declarations that a document type has twice.
+    Only a document that Expat rejects because of namespaces is read tag by tag. `as_tree`: libxml2 builds the document,
+    and finds repeated declarations in a document type.
     """
     target = {} if as_tree else {"target": _Nothing()}
     parser = etree.XMLParser(
-        **target,  # type: ignore[arg-type]  # lxml takes a target without the optional methods
-        encoding="utf-8",  # the declaration can name the encoding that the data had before
+        **target,  # type: ignore[arg-type]  # lxml accepts a target without the optional methods
+        encoding="utf-8",  # the declaration can name the encoding before decoding
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
@@ -82,7 +82,7 @@ def judge(data: bytes, *, as_tree: bool = False) -> Mistake | Namespaces:
     try:
         etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
-        # libxml2 rejects a namespace that is no URI, which other readers accept.
+        # libxml2 rejects a namespace that is not a URI, which other readers accept.
         if "is not a valid URI" not in (error.msg or ""):
             line, column = error.position
             return Mistake((error.msg or "not well-formed").partition(", line ")[0], line or 1, column or 1)
@@ -121,7 +121,7 @@ def _namespaces(data: bytes) -> Namespaces:
 
 
 class _Walk:
-    """The prefixes in scope while a document is read, and the faults so far.
+    """Prefixes in scope while a document is read, and the faults so far.
 
     Time and memory grow with the document, however its declarations are nested.
     """
@@ -132,7 +132,7 @@ class _Walk:
         self._declared: list[list[str]] = []
 
     def start(self, name: str, attributes: list[str], at: int) -> None:
-        """Take the start tag at byte offset `at`. `attributes`: names and values in turn."""
+        """Process the start tag at byte offset `at`. `attributes` has names and values in turn."""
         declared = []
         for written, uri in zip(attributes[::2], attributes[1::2], strict=True):
             first, _, prefix = written.partition(":")
@@ -170,7 +170,7 @@ class _Walk:
 
 
 def _count(into: dict[str, NamespaceFault], key: str, at: int, written: str) -> None:
-    """Add one fault; keys beyond `_KEYS` are counted together."""
+    """Add one fault. Keys beyond `_KEYS` are counted together."""
     if key not in into and len(into) >= _KEYS:
         key = "others"
     first = into.get(key)
@@ -178,7 +178,7 @@ def _count(into: dict[str, NamespaceFault], key: str, at: int, written: str) -> 
 
 
 def _reason(prefix: str, uri: str) -> str:
-    """Return the rule of Namespaces in XML 1.0 that a declaration breaks, or "". `prefix` "" is the default one."""
+    """Return the rule of Namespaces in XML 1.0 that a declaration breaks, or "". The default prefix is ""."""
     if prefix == "xmlns":
         return "the prefix xmlns is reserved"
     if (prefix == "xml") != (uri == _NS_XML):

@@ -1,4 +1,4 @@
-"""The report on a terminal: first a table for the whole set, by code; then, if asked for, file by file."""
+"""The report on a terminal: the verdict, a table by code and, if asked for, file by file, and what to do first."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total,
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!", "info": "i"}
 _WIDTH: Final = 80
-"""Columns where the terminal has more: long lines are hard to read. Addresses and examples may be longer."""
+"""Maximum columns of sentences, because long lines are hard to read. Addresses and examples can be longer."""
 _CODES: Final = 30
-"""Codes that are explained; of the others there is only the row."""
+"""Maximum number of codes that are explained. Further codes have only their row."""
 _FILES: Final = 20
-"""Files shown one by one; of the others only the codes are counted."""
+"""Maximum number of files that are shown. For further files, only the codes are counted."""
 _ALIKE: Final = 3
-"""Files with the very same codes that are shown; more of them are counted."""
+"""Maximum number of files with the same codes that are shown. Further ones are counted."""
 _SHOWN: Final = 1_000
-"""Examples of one code that are shown, however many were asked for: JSON has them all."""
+"""Maximum number of examples of one code. JSON has all of them."""
 
 
 def render_table(report: Report, console: Console, *, by_file: bool = False, examples: int | None = 1) -> None:
@@ -42,7 +42,7 @@ def render_table(report: Report, console: Console, *, by_file: bool = False, exa
 
 
 def _site(totals: list[Total], console: Console, width: int, examples: int) -> None:
-    """One row for each code; below it what it is, where it is, and what to do."""
+    """Write a row for each code. Below it: the title, the position, an example, and the fix."""
     if not totals:
         return
     counts = [f"{total.occurrences:,}" for total in totals], [f"{total.files:,}" for total in totals]
@@ -70,14 +70,14 @@ def _site(totals: list[Total], console: Console, width: int, examples: int) -> N
 
 
 def _examples(total: Total, number: int) -> Iterable[tuple[Finding, Example]]:
-    """As many occurrences as may be shown: of different files first."""
+    """Return up to `number` occurrences. Occurrences in different files come first."""
     first = [(finding, finding.examples[0]) for finding in total.findings[:number]]
     more = [(finding, example) for finding in total.findings for example in finding.examples[1:]]
     return [*first, *more[: number - len(first)]]
 
 
 def _example(console: Console, finding: Finding, example: Example, width: int) -> None:
-    """Where an occurrence is, and what stands there."""
+    """Write the position of an occurrence, and its text."""
     place = place_of(finding.file, example)
     detail = visible(finding.detail)
     if detail and len(place) + len(detail) + 6 <= width:
@@ -101,7 +101,7 @@ def _by_file(report: Report, console: Console, width: int) -> None:
 
 
 def _blocks(report: Report) -> dict[str, list[Finding]]:
-    """The findings of each file; files in the order of their worst, then by how much there is of it."""
+    """Return the findings of each file. Files with the worst severities, and most of them, come first."""
     blocks: dict[str, list[Finding]] = defaultdict(list)
     for finding in report.new:
         blocks[finding.file].append(finding)
@@ -113,7 +113,7 @@ def _blocks(report: Report) -> dict[str, list[Finding]]:
 
 
 def _chosen(blocks: dict[str, list[Finding]]) -> list[str]:
-    """The files to show: of files with the same codes only a few."""
+    """Return the files to show. Of files with the same codes, only a few are shown."""
     alike: dict[tuple[str, ...], int] = defaultdict(int)
     chosen: list[str] = []
     for file, findings in blocks.items():
@@ -143,7 +143,7 @@ def _entries(stats: FileStats) -> str:
 
 
 def _table(findings: list[Finding]) -> Table:
-    """One file's findings: the advice stands in the table of the whole set."""
+    """Return the table of one file. The fixes are in the table by code."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), expand=False)
     table.add_column(width=1, no_wrap=True)
     table.add_column(no_wrap=True)
@@ -161,7 +161,7 @@ def _table(findings: list[Finding]) -> Table:
 
 
 def _rest(blocks: dict[str, list[Finding]], chosen: Iterable[str], console: Console) -> None:
-    """Count the files that were not shown, and of each code those that have it."""
+    """Write how many files were not shown, and how many of them have each code."""
     left = {file: findings for file, findings in blocks.items() if file not in set(chosen)}
     if not left:
         return
@@ -179,7 +179,7 @@ def _rest(blocks: dict[str, list[Finding]], chosen: Iterable[str], console: Cons
 
 
 def _visited(pages: Visited) -> str:
-    """What became of the pages of the sample."""
+    """Return the sentence about the pages of the sample."""
     parts = [f"{pages.judged:,} judged"]
     parts += [f"{pages.unknown:,} unknown"] if pages.unknown else []
     parts += [f"{pages.skipped:,} not visited"] if pages.skipped else []
@@ -274,7 +274,7 @@ def _many(number: int, noun: str, nouns: str = "") -> str:
 
 
 def size(bytes_: int) -> str:
-    """Bytes as a person reads them: 512 B, 3.4 kB, 12.1 MB."""
+    """Return a number of bytes with a unit: 512 B, 3.4 kB, 12.1 MB."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if bytes_ >= factor:
             return f"{bytes_ / factor:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Every listed URL in one file, CSV or Parquet: written while the sitemaps are read, in bounded memory."""
+"""Write every listed URL into one CSV or Parquet file while the sitemaps are read, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pyarrow.compute as pc
 from sitemap_etl.errors import ConfigError
 
 ROWS: Final = pa.schema([("file", pa.string()), ("line", pa.int64()), ("loc", pa.string()), ("lastmod", pa.string())])
-"""One row for each entry, as it is written in the sitemap; a missing lastmod is null (in CSV, empty)."""
+"""One row for each entry as written in the sitemap. A missing lastmod is null (in CSV, empty)."""
 _FORMULA: Final = r"^[=+\-@\t\r]"
-"""The beginning of a cell that spreadsheets run as a formula (OWASP, CSV injection)."""
+"""Beginning of a cell that spreadsheets run as a formula (OWASP, CSV injection)."""
 _GROUP: Final = 100_000
 """Rows that are collected before they are written."""
 
 
 class UrlFile:
-    """Takes the URLs of one sitemap after the other. The file appears when all is written, or not at all.
+    """Writer for the URLs of one sitemap after another. The file appears when it is complete, or not at all.
 
-    Raises ConfigError where the name has another ending than .csv or .parquet.
+    Raise ConfigError if the name does not end in .csv or .parquet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class UrlFile:
             self._write()
 
     def abandon(self) -> None:
-        """Write no file: not all was read."""
+        """Write no file, because not everything was read."""
         self._abandoned = True
 
     def _write(self) -> None:

@@ -1,7 +1,7 @@
-"""What can be wrong with the entries of a urlset or of an index: shape, order, dates and hints.
+"""Check the entries of a urlset or an index: structure, order, dates and hints.
 
-A lastmod is right in a form that both the W3C's note on dates and XSD take; one that only one of them takes is a
-warning, and everything else an error.
+A lastmod is valid if both the W3C note on dates and XSD allow its format. If only one of them does, it is a warning;
+otherwise an error.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from sitemap_etl.limits import (
 )
 
 ABSOLUTE: Final = r"^(?i)https?://[^/?#]"
-"""Begins a full URL."""
+"""Beginning of a full URL."""
 _CHILDREN: Final = {"url": ("loc", "lastmod", "changefreq", "priority"), "sitemap": ("loc", "lastmod")}
 BOTH: Final = W3C | XSD
 CLOCKS: Final = 300
-"""Seconds by which two machines' clocks may differ, and which a server may take to make a file."""
+"""Tolerance in seconds for the clocks of two machines, and for the time to generate a file."""
 
 
 @dataclass
 class Entries:
-    """The entries of a urlset (`url`) or an index (`sitemap`), one row each.
+    """Entries of a urlset (`url`) or an index (`sitemap`), with one row for each.
 
-    `elements` are their indexes in the scan; `loc` is a string array ("" where missing), `at` the byte offset
-    of each loc (or of the entry), `columns` the other texts (null where missing) with their offsets.
+    elements: indexes in the scan.
+    loc: a string array ("" if missing).
+    at: byte offset of each loc, or of the entry.
+    columns: the other texts (null if missing) with their offsets.
     """
 
     elements: np.ndarray
@@ -48,7 +50,7 @@ class Entries:
 
 
 def check_namespace(scan: Scan, faults: Faults) -> str:
-    """Report a root in a wrong namespace; the namespace that its elements are in all the same."""
+    """Report a root in a wrong namespace, and return the namespace of the protocol's elements in this document."""
     uri = scan.root.uri
     if uri == NS_SITEMAP:
         return NS_SITEMAP
@@ -63,7 +65,7 @@ def check_namespace(scan: Scan, faults: Faults) -> str:
 
 
 def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
-    """The entries of the document, their shape checked. `kind` is `url` or `sitemap`."""
+    """Return the entries of the document, and check their structure. `kind` is `url` or `sitemap`."""
     known = _CHILDREN[kind]
     top = np.flatnonzero(scan.depth == 2)
     elements = top[np.isin(scan.name[top], scan.ids(ours, kind))]
@@ -93,10 +95,12 @@ def check_order(
     repeatable: tuple[int, ...] = (),
     other: np.ndarray | None = None,
 ) -> None:
-    """Report elements that stand after one they should precede, or a second time.
+    """Report repeated elements, and elements after one that they should precede.
 
-    `below` are elements, `owner` the entry of each, `ranks` the place that the schema gives it. `other`: places in a
-    second order that an entry may have instead.
+    below: elements.
+    owner: the entry of each element.
+    ranks: the position of each element in the schema.
+    other: positions in an alternative order.
     """
     if len(below) < 2:
         return
@@ -122,7 +126,7 @@ def check_order(
 def column(
     scan: Scan, elements: np.ndarray, below: np.ndarray, owner: np.ndarray, chosen: np.ndarray
 ) -> tuple[Any, np.ndarray]:
-    """The text of each entry's first such child (null where it has none) and its place."""
+    """Return the text of each entry's first such child (null if it has none) and its offset."""
     rows, first = np.unique(owner[chosen], return_index=True)
     found = below[chosen][first]
     at = scan.start[elements].copy()
@@ -137,7 +141,9 @@ def column(
 
 
 def check_hints(found: Entries, faults: Faults) -> None:
-    """Report invalid changefreqs and priorities. Whitespace around a changefreq is invalid: the XSD preserves it."""
+    """Report invalid changefreqs and priorities. Whitespace around a changefreq is invalid, because the XSD preserves
+    it.
+    """
     words, at = found.columns["changefreq"]
     if words.null_count < len(words):
         odd = pc.invert(pc.is_in(words, pa.array(CHANGEFREQS)))
@@ -153,17 +159,19 @@ def check_hints(found: Entries, faults: Faults) -> None:
 
 
 def _is_priority(text: str) -> bool:
-    """Whether the text is an xsd:decimal of 0.0 to 1.0; blanks around it are collapsed."""
+    """Return True if the text is an xsd:decimal from 0.0 to 1.0. Surrounding whitespace is ignored."""
     text = text.strip(" \t\r\n").removeprefix("+")
     digits = text.replace(".", "", 1)
     return digits.isascii() and digits.isdigit() and 0 <= float(text) <= 1
 
 
 class Lastmods(Frozen):
-    """What the lastmods of a file have in common.
+    """Summary of a file's lastmods.
 
-    `oldest` and `newest` are in seconds since 1970; `same` where all are one and the same, `now` where all are the
-    moment of reading. `at` and `example` are of the first.
+    oldest, newest: in seconds since 1970.
+    same: True if all are equal.
+    now: True if all are the time of reading.
+    at, example: of the first one.
     """
 
     count: int
@@ -179,7 +187,7 @@ class Lastmods(Frozen):
 
 
 def check_lastmods(texts: Any, offsets: np.ndarray, faults: Faults, now: datetime) -> Lastmods | None:
-    """Report what is wrong with lastmods (a string array, null: none); what they have in common."""
+    """Report problems of lastmods (a string array, null: none), and return their summary."""
     present = texts.is_valid()
     if not pc.any(present).as_py():
         return None
@@ -217,13 +225,13 @@ def check_lastmods(texts: Any, offsets: np.ndarray, faults: Faults, now: datetim
 
 
 def fits_both(dates: Written) -> np.ndarray:
-    """Where a text is a date by both standards."""
+    """Return which texts are dates by both standards (boolean)."""
     right: np.ndarray = (dates.forms & BOTH) == BOTH
     return right
 
 
 def in_future(dates: Written, now: datetime) -> np.ndarray:
-    """Where a date is later than `now`: an instant by more than clocks differ, a day by more than a day."""
+    """Return which dates are in the future (boolean): times by more than `CLOCKS`, days by more than a day."""
     moment = int(now.timestamp())
     tomorrow = int((now.date() + timedelta(days=1) - date(1970, 1, 1)).days) * DAY
     late: np.ndarray = np.where(dates.kind == DATE, dates.seconds > tomorrow, dates.seconds > moment + CLOCKS)

@@ -36,8 +36,8 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Build sitemaps from your catalogue, publish them, and notify search engines."""
-    del version  # its callback has answered
+    """Build sitemaps from your catalog, publish them, and notify search engines."""
+    del version  # handled by its callback
 
 
 # Each short help fits into one line of 80 columns.

@@ -1,4 +1,7 @@
-"""Bars on a terminal, one a stage. Only terminals load this: the library is a tenth of what a small run costs."""
+"""Progress bars on a terminal, one per stage.
+
+Imported only for terminals: loading the library takes a tenth of the time of a small run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from sitemap_etl.cli.words import duration
 
 
 class _Left(ProgressColumn):
-    """How long a stage may still take; nothing while nobody can know."""
+    """Estimated time that a stage still needs; empty if there is no estimate."""
 
     max_refresh = 0.5
 
@@ -22,7 +25,7 @@ class _Left(ProgressColumn):
 
 
 class Terminal:
-    """Bars on stderr, and lines above them. `clock`: seconds."""
+    """Progress bars on stderr, with lines printed above them. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._progress = Progress(
@@ -38,7 +41,7 @@ class Terminal:
         self._tasks: dict[str, TaskID] = {}
 
     def start(self) -> None:
-        """Show that something is about to begin."""
+        """Show an indeterminate bar until the first stage begins."""
         self._progress.start()
         self._tasks[""] = self._progress.add_task("start", total=None, status="")
 
@@ -47,11 +50,11 @@ class Terminal:
         self._progress.stop()
 
     def status(self, stage: str) -> str:
-        """What is shown beside the bar of a stage."""
+        """Return the text beside the bar of a stage."""
         return str(self._progress.tasks[self._task(stage)].fields["status"])
 
     def show(self, stage: str, status: str, *, completed: int | None = None, total: int | None = None) -> None:
-        """How far a stage is; None: as before."""
+        """Update the bar of a stage. None leaves a value unchanged."""
         self._progress.update(self._task(stage), status=status, completed=completed, total=total)
 
     def print(self, line: str) -> None:
@@ -60,7 +63,7 @@ class Terminal:
 
     def _task(self, stage: str) -> TaskID:
         if stage not in self._tasks:
-            if "" in self._tasks:  # the start is over
+            if "" in self._tasks:  # the first stage begins
                 self._progress.update(self._tasks.pop(""), visible=False)
             self._tasks[stage] = self._progress.add_task(stage, total=None, status="")
         return self._tasks[stage]

@@ -1,4 +1,4 @@
-"""The program sitemap-etl-check: the command `check` without the others, and so without what they import."""
+"""The program sitemap-etl-check: the command `check`, without the imports of the other commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitemap_etl.cli.check_config import Configured
 
 
 class Alone(Configured):
-    """The command `check` as a program of its own, which answers `--version` too."""
+    """The command `check` as a program, which also has the option `--version`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args == ["--version"]:

@@ -1,6 +1,7 @@
-"""The config file of `check`: found as ruff finds its own, checked, and laid beneath the options of the command line.
+"""The config file of `check`: found as ruff finds its own, validated, and overridden by the command line.
 
-Every option is a key, by its name without the dashes; `follow = false` is `--no-follow`. So there is no second list.
+Each option is a key: its name without the dashes. `follow = false` is the same as `--no-follow`. Keys and options come
+from one declaration.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ ONLY_TYPED: Final = {
     "write-baseline": "it would replace the baseline at every check",
     "help": "",
 }
-"""Options that are no keys, and why."""
+"""Options that a config file can't set, and the reason."""
 
 
 class Configured(Page):
-    """A command whose options take what a config file says where the command line says nothing."""
+    """A command whose options default to the values of a config file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         said, _, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -38,7 +39,10 @@ class Configured(Page):
 
 
 def _beneath(command: Configured, path: str | None, *, isolated: bool) -> dict[str, Any]:
-    """The values of a config file, by parameter: that of `--config`, or the nearest. Raises ConfigError."""
+    """Return the values of the config file by parameter name.
+
+    The file is the one that `--config` names, or the nearest one. Raises ConfigError.
+    """
     if path is not None and isolated:
         raise ConfigError("--config and --isolated exclude each other; use one of them")
     if isolated:
@@ -48,7 +52,7 @@ def _beneath(command: Configured, path: str | None, *, isolated: bool) -> dict[s
 
 
 def keys_of(parameters: list[Any]) -> dict[str, Any]:
-    """Every key of a config file, with the option or argument that it sets."""
+    """Return every key of a config file with the option or argument that it sets."""
     keys = {_key(parameter): parameter for parameter in parameters}
     return {key: parameter for key, parameter in keys.items() if key not in ONLY_TYPED}
 
@@ -59,7 +63,7 @@ def _key(parameter: Any) -> str:
 
 
 def _nearest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The file in this folder or in the nearest one above that has one, and its table."""
+    """Return the path and table of the nearest config file, from this folder upward, or None."""
     for place in (folder, *folder.parents):
         own = place / NAME
         if own.is_file():
@@ -73,7 +77,7 @@ def _nearest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def _named(path: Path) -> tuple[Path, dict[str, Any]]:
-    """The file that `--config` names. A pyproject.toml must have the table."""
+    """Return the path and table of the file that `--config` names. A pyproject.toml must have the table."""
     data = _read(path)
     if path.name != "pyproject.toml":
         return path, data
@@ -90,7 +94,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # also of what is not UTF-8
+    except ValueError as error:  # invalid TOML, or not UTF-8
         raise ConfigError(f"{path}: this is not valid TOML: {error}") from error
 
 
@@ -104,7 +108,7 @@ def _table(data: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _values(command: Configured, file: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """The value of each parameter, as its option takes it. Raises ConfigError with every mistake of the file."""
+    """Return the value of each parameter as its option takes it. Raises ConfigError with every mistake of the file."""
     known = keys_of(command.params)
     values: dict[str, Any] = {}
     problems = []
@@ -133,11 +137,11 @@ def _unknown(key: str, known: dict[str, Any]) -> str:
 
 
 class _WrongError(Exception):
-    """A value of another type than its option has; the text says what was expected."""
+    """A value of the wrong type. The text says which type was expected."""
 
 
 def _taken(parameter: Any, value: Any, folder: Path) -> Any:
-    """A value as the option takes it. Paths are relative to the config file."""
+    """Return a value as the option takes it. Paths are relative to the config file."""
     about = parameter.type_descriptor
     if about.is_list:
         if isinstance(value, dict) and parameter.name == "severity":
@@ -158,12 +162,12 @@ def _taken(parameter: Any, value: Any, folder: Path) -> Any:
 
 
 def expected(parameter: Any) -> str:
-    """What an option expects."""
+    """Return a description of the values that an option accepts."""
     return next(_fitting(parameter.type_descriptor.annotation, None))[0]
 
 
 def _fitting(kind: Any, value: Any) -> Iterator[tuple[str, bool]]:
-    """What an option expects, and whether the value is that."""
+    """Yield each description of accepted values, with True if this value is accepted."""
     if kind is bool:
         yield "true or false", isinstance(value, bool)
     number = not isinstance(value, bool)
@@ -182,7 +186,7 @@ def _target(target: str, folder: Path) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as TOML has it, for a message."""
+    """Return a value in TOML syntax, for a message."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):

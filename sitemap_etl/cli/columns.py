@@ -1,4 +1,4 @@
-"""Plain-text tables that are never truncated: columns that don't fit continue in a further table."""
+"""Plain text that is never truncated: columns that don't fit continue in another table, long lines are wrapped."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ _GAP = 2
 
 
 def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, right: bool = True) -> Iterator[str]:
-    """Lines of a table whose first column names the row. Columns beyond `width` go into a further table.
-
-    `right`: all but the first column are aligned to the right.
-    """
+    """Yield the lines of a table whose first column names the row. Columns beyond `width` continue in another table."""
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
     start = 1
     while start < len(head):

@@ -1,4 +1,4 @@
-"""Where errors become messages and exit codes."""
+"""Turn errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
 ALL: Final = "sitemap-etl"
-"""The program that has every command."""
+"""The program with all commands."""
 CHECK: Final = "sitemap-etl-check"
-"""The program that is the command `check` and nothing else."""
+"""The program with only the command `check`."""
 COMPLETE: Final = "_SITEMAP_ETL_COMPLETE"
 """Set by the shell while it completes a command line."""
 _NO_ROOM: Final = Unavailable.exit_code
@@ -35,11 +35,11 @@ _VALID: Final = "The published files are valid"
 _STOPPED: Final = f"Interrupted. {_VALID}, and the next run continues from there."
 _NOT_CHECKED: Final = "Interrupted before there was anything to report. Nothing was changed."
 _SOON: Final = 1.5
-"""Seconds in which an interrupted check has told what it found."""
+"""Seconds within which an interrupted check must have printed its report."""
 
 
 def run(arguments: Sequence[str], program: str = ALL) -> int:
-    """Return the exit code of a call of a program, ALL or CHECK, when it has ended."""
+    """Run a command and return its exit code. `program`: ALL or CHECK."""
     call = _Call(arguments, program)
     interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
@@ -76,7 +76,7 @@ def _run(call: _Call, interruption: Interruption) -> int:
 
 @cache
 def _command(program: str) -> Any:
-    """Return the command of a program. It is made once in a process: to read the signatures of all takes 20 ms."""
+    """Return the command of a program, built once per process: reading all signatures takes 20 ms."""
     if program == CHECK:  # its distribution has no other command
         from sitemap_etl.cli.check_alone import app
     else:
@@ -85,7 +85,7 @@ def _command(program: str) -> Any:
 
 
 class _Call:
-    """What was asked for, and how its end is reported."""
+    """One call of the program, and the ways to report how it ended."""
 
     def __init__(self, arguments: Sequence[str], program: str = ALL) -> None:
         self.arguments = arguments
@@ -106,9 +106,9 @@ class _Call:
         about: Mapping[str, str | int] | None = None,
         **more: str | None,
     ) -> int:
-        """Tell of a failure; gives its exit code.
+        """Report a failure and return its exit code.
 
-        `spoken`: what a person reads, the text by default. `about`: what a log says besides.
+        `spoken`: the text for people, if it differs. `about`: further fields of a log line.
         """
         if self.json:
             found = {"status": "failed", "error": text, "kind": kind, "exit": code, **more}
@@ -143,7 +143,7 @@ class _Call:
         return code
 
     def fail(self, error: SitemapEtlError) -> int:
-        """Tell of an error of ours."""
+        """Report one of our own errors."""
         run_id = error.run_id
         more = {"status": "refused" if isinstance(error, Refused) else "failed"}
         if run_id is not None:
@@ -152,7 +152,7 @@ class _Call:
         return self.end(text, error.kind, error.exit_code, spoken=spoken, about=error.about, **more)
 
     def misuse(self, error: typer.TyperException) -> int:
-        """Tell how the call is wrong."""
+        """Report a mistake in the arguments."""
         context: Any = getattr(error, "ctx", None)
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
@@ -165,12 +165,15 @@ class _Call:
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
 
     def stop(self) -> int:
-        """Tell that somebody interrupted."""
+        """Report an interruption."""
         return self.end(_NOT_CHECKED if self.command == "check" else _STOPPED, "interrupted", INTERRUPTED)
 
 
 def _expected(error: Any) -> str:
-    """What an option expected and what it got, "" for any other mistake: else pydantic's words would be read."""
+    """Return the expected and the given value of an option, or "" for any other mistake.
+
+    It replaces pydantic's wording.
+    """
     param, cause = getattr(error, "param", None), error.__cause__
     if param is None or not hasattr(cause, "errors"):
         return ""
@@ -183,10 +186,10 @@ def _expected(error: Any) -> str:
 
 
 def _empty_summary() -> dict[str, Any]:
-    """The keys of a run's summary; none where a signal ended the import of what knows them."""
+    """Return the keys of a run's summary, or none if a signal interrupted the import of its class."""
     try:
         from sitemap_etl.state.codec import encode
         from sitemap_etl.state.records import Summary
-    except Exception:  # noqa: BLE001 - such an import fails in ways of its own
+    except Exception:  # noqa: BLE001 - an interrupted import can raise anything
         return {}
     return dict(encode(Summary()))

@@ -1,4 +1,4 @@
-"""An explanation on the terminal: the sentence, then the facts behind it."""
+"""Print explanations on the terminal: the answer in a sentence, then the facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ROWS: Final = 5
-"""How many unlisted rows of a URL are shown; JSON has more."""
+"""Number of unlisted rows of a URL that are shown. JSON has more."""
 
 
 def show_answers(console: Console, answers: Sequence[Explained]) -> None:

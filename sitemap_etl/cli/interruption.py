@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: the first ends what is under way in good order, and any wait within two seconds.
+"""Ctrl-C and SIGTERM: the first signal stops the current step in an orderly way, and any wait within two seconds.
 
-Python runs a signal's handler between two of its own instructions, and only in the main thread. A thread that waits for
-a store or a database, or a driver in C, hears nothing of it. So a thread of its own reads each signal as it comes, and
-ends the process where nothing is at work any more: whatever line it stops on, what is public is valid.
+Python runs signal handlers only in the main thread, between two bytecode instructions. Threads that wait for a store or
+a database, and drivers in C, don't notice a signal. So a separate thread reads each signal when it arrives, and ends
+the process once nothing is at work. Published files are valid at every instruction.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _STEP: Final = 0.1
-"""Seconds between two looks at what the process does."""
+"""Seconds between two measurements of the process's activity."""
 _STEPS: Final = 12
-"""Looks in a row for which it must have done nothing."""
+"""Consecutive idle measurements after which the process is ended."""
 _AT_WORK: Final = 0.15
-"""Share of a processor that a process at work uses at the least, which may have to share two of them with five others.
-One that waits and shows its progress uses less.
+"""Minimum share of a processor that a working process uses, even if six processes share two processors.
+
+A process that waits and shows its progress uses less.
 """
 _SECOND: Final = 0.3
-"""Seconds in which the main thread would have heard of a second signal, were it not in a driver."""
+"""Seconds within which the main thread handles a second signal, unless a driver blocks it."""
 
 
 class Interruption:
-    """What a signal does while a command runs. `stop` tells of it, and gives the exit code.
+    """Signal handling while a command runs. `stop` reports the interruption and returns the exit code.
 
-    `within`: seconds in which a command must have ended that leaves nothing behind, whatever it is at.
+    `within`: seconds within which an interrupted command must end. For commands that leave nothing behind.
     """
 
     def __init__(self, stop: Callable[[], int], *, within: float = math.inf) -> None:
@@ -66,7 +67,7 @@ class Interruption:
             os.close(writer)
 
     def over(self) -> None:
-        """There is nothing left to interrupt: from now on a signal does nothing."""
+        """Ignore signals from now on, because the command has ended."""
         self._ending.acquire(blocking=False)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
@@ -102,7 +103,7 @@ class Interruption:
                 used.clear()
 
     def _end(self) -> None:
-        """End the process at once, unless it is about to. A dead process holds no lease."""
+        """End the process at once, unless it is about to end. The lease of a dead process expires."""
         if self._ending.acquire(blocking=False):
             code = self._stop()
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The log on stderr as JSON: one object a line, for what collects logs."""
+"""The log on stderr as JSON, one object per line, for log collectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTION: Final = "--log-format"
 
 
 def put_line(level: Level, message: str, **more: Any) -> None:
-    """Write a line: `time`, `level`, `message`, what is being worked on, and what more is known."""
+    """Write a line with `time`, `level`, `message`, the current run, section and split, and further fields."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     known = {name: value for name, value in more.items() if value is not None}
     line = {"time": now, "level": level, "message": message, **subject(), **known}
@@ -23,6 +23,6 @@ def put_line(level: Level, message: str, **more: Any) -> None:
 
 
 def is_asked(arguments: Sequence[str]) -> bool:
-    """Whether a call asks for such a log, also one that is wrong otherwise."""
+    """Return True if a call asks for the JSON log, even if the call is wrong in other ways."""
     pairs = zip(["", *arguments], [*arguments, ""], strict=True)
     return any(value == f"{OPTION}=json" or (text, value) == (OPTION, "json") for text, value in pairs)

@@ -1,4 +1,4 @@
-"""Shared by the commands: options, reading the site file, printing."""
+"""Shared options, reading of the site file, and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def readable(text: str) -> str:
-    """Text of the command line in any locale; bytes that are no UTF-8 are replaced, because no record can hold them."""
+    """Decode command-line text in any locale.
+
+    Bytes that are not UTF-8 are replaced, because records can't store them.
+    """
     return os.fsencode(text).decode("utf-8", "replace")
 
 
@@ -65,7 +68,7 @@ Now = Annotated[
 
 
 class LogFormat(StrEnum):
-    """The form of the log on stderr."""
+    """Format of the log on stderr."""
 
     text = "text"
     json = "json"
@@ -89,14 +92,14 @@ Log = Annotated[
 
 
 def progress_of(*, quiet: bool, verbose: bool, log_format: LogFormat) -> Bars:
-    """The progress of a command, as these options want it. Raises ConfigError where they contradict each other."""
+    """Return the progress display for these options. Raises ConfigError if they contradict each other."""
     if quiet and verbose:
         raise ConfigError("--quiet and --verbose contradict each other: give one of them")
     return Bars(quiet=quiet, verbose=verbose, as_json=log_format is LogFormat.json)
 
 
 def read_site(path: Path) -> Site:
-    """The site of a file. Raises ConfigError with every mistake, Refused where its state lies in two places."""
+    """Load a site file. Raises ConfigError with every mistake, Refused if its state exists in two places."""
     from sitemap_etl.config import load
 
     site = load(path, environ=os.environ)
@@ -109,7 +112,7 @@ def read_site(path: Path) -> Site:
 
 
 def environment_of(bars: Bars, site_file: Path) -> Environment:
-    """The world as a stage reaches it, which tells `bars` of what it does."""
+    """Build the environment of a local run, with `bars` as its progress display."""
     from sitemap_etl.stages.run import Environment
 
     return Environment(advance=bars.advance, log=bars.say, detail=bars.detail, site_file=str(site_file.absolute()))
@@ -121,7 +124,7 @@ def put_json(data: Any) -> None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """The time that `--now` names. Raises ConfigError."""
+    """Parse the time of `--now`. Raises ConfigError."""
     if text is None:
         return None
     from sitemap_etl.stages.clock import written
@@ -130,11 +133,11 @@ def moment(text: str | None) -> datetime | None:
 
 
 _PAPER: Final = 200
-"""Columns of a file or a pipe, where lines are not wrapped."""
+"""Columns of a file or pipe, whose lines are not wrapped."""
 
 
 def console() -> Console:
-    """The console for tables, as wide as the terminal."""
+    """Return the console for tables, as wide as the terminal."""
     from rich.console import Console
 
     paper = Console()
@@ -147,5 +150,5 @@ def strong(text: str) -> str:
 
 
 def width() -> int:
-    """The columns that a line of results has: those of the terminal, or of a file or pipe."""
+    """Return the number of columns of a line on this terminal, file or pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PAPER

@@ -1,4 +1,4 @@
-"""The help page of a command: its usage, arguments and options."""
+"""Help pages of the commands: usage, arguments and options."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Final
 from typer.core import TyperCommand, TyperGroup
 
 _NOTES: Final = re.compile(r"\s*\[(?:required|x>=[\d.]+)\]$")
-"""Notes that the library adds to a help text although the usage line already says so."""
+"""Notes that typer adds to a help text, although the usage line or the text itself has them."""
 
 
 class _Light:
-    """Takes texts and what was not given as they are.
+    """Parameters that skip conversion for plain strings and omitted values.
 
-    For any conversion typer loads pydantic, which takes longer than `check` needs for a file.
+    For any conversion, typer imports pydantic, which takes longer than `check` needs for a file.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -29,7 +29,7 @@ class _Light:
 
 
 class Commands(_Light, TyperGroup):
-    """The commands by name."""
+    """A group of commands."""
 
 
 class Page(_Light, TyperCommand):
@@ -55,7 +55,7 @@ class Page(_Light, TyperCommand):
 
 
 def _processed(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """The value of a parameter, by `convert` where there is something to convert."""
+    """Return the value of a parameter, converted by `convert` only if conversion is needed."""
     kind = getattr(param, "type_descriptor", None)  # older releases of typer convert without pydantic
     if kind is None or getattr(kind.parameter_info, "parser", None) is not None:
         return convert(ctx, value)

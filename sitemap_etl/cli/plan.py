@@ -1,4 +1,4 @@
-"""What a dry or refused run would do, and how a live sitemap differs from it, as text."""
+"""The changes of a dry or refused run, and its differences from a live sitemap, as text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summary
 
 _NAMES: Final = 6
-"""How many files are named; the others are only counted."""
+"""Number of files that are named. The others are only counted."""
 _GATES: Final = 16
-"""How many gates are shown, those nearest to their limits first; a site with many sections has hundreds."""
+"""Number of gates that passed and are shown, the nearest to their limits first."""
 
 
 def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
@@ -43,7 +43,7 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
 
 
 def beside(summary: Summary, done: str) -> Iterator[str]:
-    """What is written at the site's root, beside the files of the set."""
+    """Yield lines about files at the site's root: robots.txt and key files."""
     files = summary.files
     if files.robots_txt:
         listed = any(counts.listed for counts in summary.sections.values())
@@ -59,7 +59,7 @@ def _files(what: str, names: Sequence[str]) -> str:
 
 
 def _fullness(gate: Gate) -> float:
-    """How close a gate is to its limit; 1 is at the limit."""
+    """Return the ratio of a gate's value to its limit. 1 is at the limit."""
     part, whole = gate.value, gate.limit
     if gate.name.endswith("min_urls"):
         part, whole = whole, part
@@ -82,7 +82,7 @@ def _percent(share: float) -> str:
 
 
 def comparison_lines(against: Comparison) -> Iterator[str]:
-    """How a live sitemap differs from what the run would publish."""
+    """Yield the differences between the run and a live sitemap."""
     yield ""
     files = f"{against.files:,} file{'' if against.files == 1 else 's'}"
     yield f"compared with {against.url}: {against.urls:,} URLs in {files}"

@@ -1,4 +1,4 @@
-"""Progress on stderr: bars on a terminal, plain lines elsewhere, or one JSON object a line; or nothing but warnings."""
+"""Progress on stderr: bars on a terminal, plain lines, or JSON lines. With --quiet, only warnings."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _PAUSE: Final = 15.0
 """Seconds between plain lines that only count rows."""
 _GUESS: Final = 10.0
-"""Seconds of a stage from which on a plain line says how long the rest may take."""
+"""Seconds after which a plain line estimates the time that a stage still needs."""
 _WARNING: Final = "warning: "
 
 
 class Bars(AbstractContextManager["Bars"]):
-    """Progress of each stage, removed at the end. May be called from several threads.
+    """Progress of each stage, removed at the end. Thread-safe.
 
-    `quiet`: only warnings. `verbose`: every part of the work, too. `as_json`: lines for a collector of logs, which
-    always have every part. `clock`: seconds.
+    `quiet`: print only warnings. `verbose`: also print each finished task. `as_json`: print JSON lines, which always
+    include each finished task. `clock` returns seconds.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Bars(AbstractContextManager["Bars"]):
             self._terminal = Terminal(clock)
         self._said: dict[str, int] = {}
         self._began: dict[str, float] = {}
-        self._rows: dict[tuple[str, int], int] = {}  # of the split that a thread is reading
-        self._read: dict[str, int] = {}  # of the splits it has read
+        self._rows: dict[tuple[str, int], int] = {}  # rows of each thread's current split
+        self._read: dict[str, int] = {}  # rows of finished splits
         self._last = self._clock()
         self._lock = threading.Lock()
         self._warned: set[str] = set()
@@ -68,7 +68,7 @@ class Bars(AbstractContextManager["Bars"]):
             self._terminal.stop()
 
     def say(self, line: str) -> None:
-        """Print a line above the bars. One that begins with `warning: ` is printed in any case."""
+        """Print a line above the bars. Lines that begin with `warning: ` are printed even if quiet."""
         warning = line.removeprefix(_WARNING) if line.startswith(_WARNING) else None
         with self._lock:
             if warning is not None:
@@ -86,7 +86,7 @@ class Bars(AbstractContextManager["Bars"]):
             self.say(f"{_WARNING}{text}")
 
     def detail(self, line: str, **facts: Any) -> None:
-        """Print what a part of the work came to, where that is asked for. `facts`: the same for a collector."""
+        """Print a finished task, if verbose or JSON. `facts`: its fields in JSON."""
         with self._lock:
             if self.as_json and not self.quiet:
                 put_line("info", line, **facts)
@@ -94,7 +94,10 @@ class Bars(AbstractContextManager["Bars"]):
                 self._print(line)
 
     def advance(self, stage: str, done: int, total: int) -> None:
-        """`done` of `total` units of a stage; with a total of 0, rows that the thread has read of a unit."""
+        """Report `done` of `total` tasks of a stage.
+
+        If `total` is 0, `done` is the number of rows that this thread has read of its task.
+        """
         with self._lock:
             self._began.setdefault(stage, self._clock())
             if not total:
@@ -114,7 +117,7 @@ class Bars(AbstractContextManager["Bars"]):
     def _count(self, stage: str, rows: int) -> None:
         here = (stage, threading.get_ident())
         before = self._rows.get(here, 0)
-        if rows < before:  # another unit
+        if rows < before:  # the thread has started another split
             self._read[stage] = self._read.get(stage, 0) + before
         self._rows[here] = rows
         if self._terminal:
@@ -136,9 +139,9 @@ class Bars(AbstractContextManager["Bars"]):
         return f"{done:,} of {total:,}" + (f"  {rows:,} rows" if rows else "")
 
     def _line(self, line: str) -> None:
-        """A line of progress."""
+        """Print a line of progress."""
         self._last = self._clock()
-        if not self.quiet and not self.as_json:  # a collector has a line of each part
+        if not self.quiet and not self.as_json:  # the JSON log has a line for each task
             self._print(line)
 
     def _print(self, line: str) -> None:

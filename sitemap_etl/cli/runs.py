@@ -1,4 +1,4 @@
-"""The commands that publish: run, publish, rollback."""
+"""The commands that publish: run, publish and rollback."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def run(
 ) -> None:
     """Build and publish the sitemaps of a site.
 
-    Reads the sources, lists every page once, replaces only the files that changed, and notifies the
-    search engines. Exit code 1: a gate, the store or the database refused, and nothing was published.
-    3: something did not respond, a section was left as published, or a search engine failed.
+    Reads the sources, lists every page once, writes only files that changed, and notifies search engines.
+
+    Exit code 1: nothing was published, because a gate, the storage or the database refused. 3: a temporary failure, a
+    section that was kept as in the last release, or a search engine that failed.
     """
     if against is not None and not dry_run:
         raise ConfigError("--against needs --dry-run")
@@ -143,9 +144,9 @@ def publish(
     log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
-    """Publish a dry or refused run exactly as its report showed it.
+    """Publish a dry or refused run exactly as its report shows it.
 
-    Nothing is read or rendered again. Refused if another run has been published since.
+    Reads and renders nothing again. Refuses if another run has been published since.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.local import ping_locally, publish_locally
@@ -178,6 +179,10 @@ def rollback(
             help="Why you roll back (default: none); recorded in the manifest.",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be published, without publishing it.")
+    ] = False,
+    force: Force = None,
     moved: Moved = False,
     no_ping: NoPing = False,
     now: Now = None,
@@ -188,18 +193,27 @@ def rollback(
 ) -> None:
     """Publish an older set again, from its snapshots, as a new run.
 
-    No source is read and no gate applies. The next run starts from the restored set: if the cause is
-    not fixed by then, it is published again.
+    No source is read. Of the gates, max_drop and min_urls apply. The next run starts from the restored set: if the
+    cause is not fixed by then, it is published again.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.local import ping_locally
         from sitemap_etl.runs.rollback import roll_back
 
         environment = environment_of(bars, site_file)
-        finished = roll_back(read_site(site_file), run_id, environment, reason=reason, moved=moved, now=moment(now))
+        finished = roll_back(
+            read_site(site_file),
+            run_id,
+            environment,
+            reason=reason,
+            dry_run=dry_run,
+            force=tuple(force or ()),
+            moved=moved,
+            now=moment(now),
+        )
         summary = None if finished is None else finished.summary if no_ping else ping_locally(finished, environment)
     if summary is not None:
-        _finish(summary, site_file, bars, as_json=as_json)
+        _finish(summary, site_file, bars, as_json=as_json, staged=False)
     elif as_json:
         from sitemap_etl.state.codec import encode
         from sitemap_etl.state.records import Summary
@@ -209,8 +223,8 @@ def rollback(
         print(f"The set of run {run_id} is the one that is published. Nothing was written")
 
 
-def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> None:
-    """Print the outcome of a run and exit with its code."""
+def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool, staged: bool = True) -> None:
+    """Print the outcome of a run and exit with its code. `staged`: a dry run can be published by its id."""
     error = for_file(summary.error, str(site_file)) if summary.error else None
     code = _exit_code(summary)
     if as_json:
@@ -220,7 +234,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
     elif not bars.quiet:
         from sitemap_etl.cli.show import show_summary
 
-        show_summary(summary, str(site_file))
+        show_summary(summary, str(site_file), staged=staged)
     sys.stdout.flush()
     if bars.quiet or bars.as_json:
         _log(summary, bars, error, code)
@@ -231,7 +245,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
 
 
 def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:
-    """Tell the log how a run ended. A quiet one is told nothing of a night that went well."""
+    """Log how a run ended. With --quiet, log nothing if it ended well."""
     from sitemap_etl.cli.show import headline, troubles
 
     for text in troubles(summary):

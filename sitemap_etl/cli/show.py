@@ -1,4 +1,4 @@
-"""The outcome of a run as a few lines on the terminal."""
+"""Print the outcome of a run and the history on the terminal."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS, **NOTES}
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
-def show_summary(summary: Summary, site_file: str) -> None:
+def show_summary(summary: Summary, site_file: str, *, staged: bool = True) -> None:
     """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     print(f"{strong(headline(summary))}  run {summary.run_id}")
-    for text in _lines(summary, site_file, width()):
+    for text in _lines(summary, site_file, width(), staged=staged):
         for line in text.split("\n"):
             print(visible(line))
 
 
 def headline(summary: Summary) -> str:
-    """How a run ended, in a few words."""
+    """Return how a run ended, in a few words."""
     if summary.status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
         return f"Published. {len(failed)} of {len(summary.engines)} engines failed: {', '.join(failed)}"
@@ -49,13 +49,13 @@ def headline(summary: Summary) -> str:
 
 
 def troubles(summary: Summary) -> Iterator[str]:
-    """What somebody should know of a run even where nobody looks: warnings, gates, sections held, engines."""
+    """Yield warnings, warned gates and failed engines, which are logged even with --quiet."""
     yield from summary.warnings
     yield from (gate.message for gate in summary.gates if gate.status == "warned")
     yield from (f"{engine}: {answer.message}" for engine, answer in summary.engines.items() if answer.failed)
 
 
-def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
+def _lines(summary: Summary, site_file: str, width: int, *, staged: bool) -> Iterator[str]:
     yield from _counts(summary, width)
     files = summary.files
     if summary.plan is not None:
@@ -78,7 +78,7 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
     yield f"report: {summary.report}"
     if summary.against is not None:
         yield from comparison_lines(summary.against)
-    if summary.status == "dry_run" and not summary.error and not summary.options.limit:
+    if staged and summary.status == "dry_run" and not summary.error and not summary.options.limit:
         yield for_file(f"to publish exactly this: sitemap-etl publish {SITE_FILE} {summary.run_id}", site_file)
 
 
@@ -97,7 +97,7 @@ def _reasons(summary: Summary) -> Iterator[str]:
 
 
 def _example(reason: Reason, kind: str) -> str:
-    """An example that can be seen. A missing loc has none, so its rows have to be looked up."""
+    """Return a visible example. A missing loc has none, so the text names the file with its rows."""
     example = next((text for text in reason.examples if text.strip()), "")
     if example:
         return f"    e.g. {example}"
@@ -115,10 +115,10 @@ def _counts(summary: Summary, width: int) -> Iterator[str]:
 
 
 def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[Attempt]) -> None:
-    """The runs, newest first, and which of their sets are kept.
+    """Print the runs, newest first, with the releases that are stored.
 
-    A set without a record of its run, which was killed after its commit or is of a release that kept none, stands above
-    the set that it replaced.
+    A release can lack the record of its run: the run was killed after its commit, or an earlier version wrote it. Such
+    a release is shown above the one that it replaced.
     """
     kept = {entry.run_id: entry for entry in sets}
     known = {attempt.run_id for attempt in attempts}

@@ -28,18 +28,18 @@ FINDINGS: Final = "Findings"
 OUTPUT: Final = "Output"
 CONFIG: Final = "Config file"
 _MAY_PASS: Final = frozenset({"unreachable", "not-finished"})
-"""Errors that may be gone at the next try."""
+"""Errors that a retry may clear."""
 
 
 class Severity(StrEnum):
-    """The lowest severity that makes the exit code 1."""
+    """Lowest severity that makes the exit code 1."""
 
     error = "error"
     warning = "warning"
 
 
 class Format(StrEnum):
-    """The form of the report on stdout."""
+    """Format of the report on stdout."""
 
     text = "text"
     json = "json"
@@ -50,7 +50,7 @@ class Format(StrEnum):
 
 
 class Crawler(StrEnum):
-    """A crawler whose User-Agent can be sent."""
+    """Crawler whose User-Agent can be sent."""
 
     googlebot = "googlebot"
     bingbot = "bingbot"
@@ -324,9 +324,10 @@ def check(
 ) -> None:
     """Check any sitemap, index, feed or robots.txt for problems.
 
-    Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
-    one set. Exit code 1: problems were found. 3: the only problem is that something did not respond or
-    that time ran out. 70: sitemap-etl failed on a file.
+    Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as one set.
+
+    Exit code 1: problems were found. 3: the only problem is a temporary failure or a time limit. 70: sitemap-etl failed
+    on a file.
     """
     del isolated, config  # `Configured` has read them, before any other option
     form = _form(context, form, as_json=as_json)
@@ -430,7 +431,7 @@ def _explain(context: typer.Context, code: str, form: Format) -> None:
 
 
 def _form(context: typer.Context, form: Format, *, as_json: bool) -> Format:
-    """The form that is meant. Raises ConfigError where the command line names two."""
+    """Return the report's format. Raises ConfigError if the command line names two."""
     source = context.get_parameter_source("form")
     if as_json and form is not Format.json and source is not None and source.name == "COMMANDLINE":
         raise ConfigError(f"--json and --format {form} exclude each other; use one of them")
@@ -438,7 +439,7 @@ def _form(context: typer.Context, form: Format, *, as_json: bool) -> Format:
 
 
 def _examples(text: str) -> int | None:
-    """The number of examples; None is all. Raises ConfigError."""
+    """Return the number of examples, or None for all. Raises ConfigError."""
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
@@ -468,7 +469,7 @@ def _written(path: Path) -> Iterator[None]:
 
 
 def _patterns(texts: list[str] | None) -> list[str]:
-    """What a repeatable option was given; each may have several, separated by commas."""
+    """Return the values of a repeatable option. A value can be a list, separated by commas."""
     return [part.strip() for text in texts or () for part in text.split(",")]
 
 
@@ -524,7 +525,7 @@ def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared
 
 
 def _header(text: str) -> tuple[str, str]:
-    """The name and the value of a header. Raises ConfigError, without the value: it may be a secret."""
+    """Split a header into name and value. Raises ConfigError without the value, which can be a secret."""
     name, colon, value = text.partition(":")
     if not colon:
         raise ConfigError("--header: expected 'Name: value', with a colon after the name")

@@ -1,4 +1,4 @@
-"""The commands about site files: init, validate, schema."""
+"""The commands about site files: init, validate and schema."""
 
 from __future__ import annotations
 
@@ -83,9 +83,10 @@ def validate(
 ) -> None:
     """Check site files for mistakes.
 
-    With --connect, also reads a thousand rows of every section and applies all rules to them, and checks
-    storages and engines; nothing is stored or published. Exit code 3: the only problem is that
-    something did not respond.
+    With --connect, also reads 1,000 rows of every section, applies all rules to them, and checks storages, secrets and
+    engines. Stores and publishes nothing.
+
+    Exit code 3: the only problem is a temporary failure.
     """
     if against is not None and not connect:
         raise ConfigError("--against needs --connect")
@@ -127,13 +128,16 @@ def validate(
 
 
 def _worst(errors: list[SitemapEtlError]) -> int:
-    """Mistakes in the file take precedence, then refusals; a retry can only help if nothing else is wrong."""
+    """Return the exit code for several errors.
+
+    Mistakes in the file take precedence, then refusals. A retry can only help if nothing else is wrong.
+    """
     codes = {error.exit_code for error in errors}
     return 2 if 2 in codes else min(codes)
 
 
 class Described(StrEnum):
-    """What a JSON Schema describes."""
+    """The document that a JSON Schema describes."""
 
     site = "site"
     check = "check"
@@ -147,7 +151,7 @@ def schema(
         ),
     ] = Described.site,
 ) -> None:
-    """Print the JSON Schema of site files, for editors, or of what check --json prints."""
+    """Print the JSON Schema of site files, or of the JSON that check prints."""
     if of is Described.check:
         from sitemap_etl.check.reference import schema as schema_of_check
 

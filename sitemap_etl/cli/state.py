@@ -1,4 +1,4 @@
-"""The commands on published sets: history, explain, ping."""
+"""The commands about releases: history, explain and ping."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sitemap_etl.visible import visible
 
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
-    """List the runs of a site and the published sets that are kept, newest first."""
+    """List the runs of a site and the releases that are stored, newest first."""
     from sitemap_etl.cli.show import show_history
     from sitemap_etl.runs.history import published_sets
     from sitemap_etl.runs.status import past_runs
@@ -46,9 +46,9 @@ def explain(
     urls: Annotated[list[str], typer.Argument(parser=readable, metavar="URL...", help="URLs, or paths on the site.")],
     as_json: Json = False,
 ) -> None:
-    """Show why URLs are listed or not, from the state and reports, without reading the source.
+    """Show why URLs are listed or not.
 
-    Exit code 1: a URL is not listed.
+    Uses the state folder and reports; reads no source. Exit code 1: a URL is not listed.
     """
     from sitemap_etl.cli.explain import show_answers
     from sitemap_etl.explain.answers import json_of
@@ -81,9 +81,9 @@ def ping(
     log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
-    """Notify search engines of what is published.
+    """Notify search engines of published pages.
 
-    Without options, sends the changes that are still pending. Exit code 3: an engine failed.
+    Without options, sends the changes that are pending. Exit code 3: an engine failed.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.ping import ping_by_hand

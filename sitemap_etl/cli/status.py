@@ -1,4 +1,4 @@
-"""The command that says how sites are: status."""
+"""The command that shows the state of sites: status."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from sitemap_etl.state.records import Attempt
 
 MAX_AGE: Final = 36.0
-"""Hours: a nightly run that is missing is told the next morning."""
+"""Default age limit in hours. A missing nightly run is reported the next morning."""
 MOST_AGE: Final = 87_672.0
-"""Hours: ten years, which no one waits for."""
+"""Highest age limit in hours: ten years."""
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _PLAIN: Final = "_.-=+*#%"
 _MORE: Final = 3
@@ -73,7 +73,7 @@ def status(
 
 
 def _statuses(path: Path, max_age: timedelta | None) -> Iterator[tuple[Path, SiteStatus]]:
-    """How the site of a file is, or every site of a folder. A file that can't be read is a site that is not well."""
+    """Yield the status of a site file, or of every site in a folder. An unreadable file needs attention."""
     from sitemap_etl.config import read_folder
 
     if not path.is_dir():
@@ -138,7 +138,7 @@ def _lines(found: SiteStatus) -> Iterator[str]:
 
 
 def _told(one: Attempt, now: str) -> str:
-    """One run: when, what became of it, what changed."""
+    """Return a line about one run: status, age and changes."""
     total = {what: one.total.of(what) for what in ("added", "changed", "removed")}
     changes = ", ".join(f"{count:,} {what}" for what, count in total.items() if count)
     status_ = one.status.replace("_", " ")
@@ -146,7 +146,7 @@ def _told(one: Attempt, now: str) -> str:
 
 
 def sparkline(values: Sequence[int], bars: str) -> str:
-    """The values as bars between the least and the greatest of them; all alike: half high."""
+    """Return the values as bars between their minimum and maximum. Equal values have bars of half height."""
     low, high = min(values), max(values)
     if low == high:
         return bars[len(bars) // 2] * len(values)

@@ -17,7 +17,10 @@ from typing import Any, TextIO
 
 
 class _Lasting(io.RawIOBase):
-    """A file descriptor to which any write succeeds. `lost`: why bytes were lost; a reader who left is no reason."""
+    """A file descriptor to which every write succeeds.
+
+    `lost`: the first error that lost bytes. A closed pipe doesn't count.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -50,7 +53,7 @@ class _Lasting(io.RawIOBase):
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Let the streams of this process last while a command runs. Streams that a test put there are left alone."""
+    """Make the standard streams resilient while a command runs. Streams that a test has replaced are left alone."""
     _open_the_closed()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _last(sys.stdout, 1), _last(sys.stderr, 2)
@@ -63,24 +66,24 @@ def lasting() -> Iterator[None]:
 
 
 def lost_output() -> OSError | None:
-    """Why something that was written to stdout did not get there; None where all did, or its reader had enough."""
+    """Return the error that lost output on stdout. Return None if all was written or the reader closed the pipe."""
     sys.stdout.flush()
     raw = getattr(sys.stdout, "buffer", None)
     return raw.lost if isinstance(raw, _Lasting) else None
 
 
 def is_unicode() -> bool:
-    """Whether stdout takes any character."""
+    """Return True if stdout can encode any character."""
     return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def _open_the_closed() -> None:
-    """Lead a standard stream that was closed nowhere, before a file of ours gets its number and is written into."""
+    """Open closed standard streams on the null device, so that no file of ours gets their numbers."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 def _last(stream: TextIO | Any, fd: int) -> TextIO:
@@ -90,7 +93,7 @@ def _last(stream: TextIO | Any, fd: int) -> TextIO:
     eager = stream is not None and stream.write_through
     lines = stream is not None and stream.line_buffering
     return io.TextIOWrapper(
-        _Lasting(fd),  # as in Python's own unbuffered streams, there is no buffer below the text
+        _Lasting(fd),  # no buffer below the text layer, as in Python's unbuffered streams
         encoding,
         errors="replace",
         line_buffering=lines,

@@ -1,4 +1,4 @@
-"""The commands that look after the state itself: state verify, state forget."""
+"""The commands about the state folder: state verify and state forget."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def forget(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Remove rows from everything that the state and the reports hold.
+    """Remove rows from all objects of the state folder and from the reports.
 
-    The rows must be gone from the source and from the published set. Can be repeated if it was interrupted.
+    The rows must already be gone from the source and from the current release. If it is interrupted, repeat it.
     """
     from sitemap_etl.runs.forget import forget_rows
     from sitemap_etl.stages.run import Environment
@@ -114,7 +114,7 @@ def forget(
 
 
 def _told(found: Forgotten) -> Iterator[str]:
-    """What was rewritten and removed, and what is out of reach."""
+    """Yield the lines of the result: rewritten and removed objects, and places that could not be reached."""
     yield f"{found.place}"
     for done, counts in (("rewritten", found.rewritten), ("removed", found.removed)):
         shown = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)

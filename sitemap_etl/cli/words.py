@@ -1,4 +1,4 @@
-"""Errors and durations, as they are printed."""
+"""Errors and durations as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailabl
 
 
 def message(error: SitemapEtlError) -> str:
-    """An error as it is printed."""
+    """Return the text of an error with its kind in front."""
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"{len(error.problems)} problems:", *(f"  {problem}" for problem in error.problems)])
     text = str(error)
@@ -18,7 +18,7 @@ def message(error: SitemapEtlError) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As 45 s, 12 min, 3 h 20 min."""
+    """Return a duration as text, such as 45 s, 12 min or 3 h 20 min."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -1,10 +1,10 @@
-"""Site files: `load` reads one with its bases into the settings of a site, `from_json` what a run stored of it.
+"""Site files. `load` reads one with its bases into settings, `from_json` reads the settings that a run stored.
 
-reader, layers, variables          YAML with positions; bases merged; `${NAME}`
-load, conflicts                    the settings of all that, with all mistakes reported at once; what a run stored
-problems, tree, yaml_errors        the mistakes in words
-secrets                            what is read by the stage that uses it
-folder                             all the site files of a folder
+reader, layers, variables          YAML with positions; merged bases; `${NAME}`
+load, conflicts                    settings from files and from stored runs, with all mistakes reported at once
+problems, tree, yaml_errors        messages for mistakes
+secrets                            values that are read by the stage that uses them
+folder                             all site files of a folder
 schema, reference                  the JSON Schema; the tables of the documentation
 """
 

@@ -1,4 +1,4 @@
-"""What two keys of a site can't both say: names that collide, places that are public and private, a host of its own."""
+"""Conflicts between keys of a site: colliding file names, public state, sitemaps on another host, and others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitemap_etl.settings.site import STATE_FOLDER
 
 
 def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
-    """Notes the conflicts. `broken` names top keys whose values are not all the user's."""
+    """Add the conflicts to `layers`. `broken`: top-level keys in which some values were replaced by stand-ins."""
     if not {"site", "publish"} & set(broken):
         _check_scope(site, layers)
     if "publish" not in broken:
@@ -31,7 +31,7 @@ def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
 
 
 def _check_fingerprint(name: str, section: Section, layers: Layers) -> None:
-    """A fingerprint reads dates of one column alone, which has to be named then."""
+    """Check that a fingerprint with `unit` or `format` has `until_changed`, its only column of dates."""
     rule, path = section.lastmod, ("sections", name, "lastmod")
     if not isinstance(rule, LastmodFingerprint) or rule.until_changed is not None:
         return
@@ -47,7 +47,7 @@ def _check_fingerprint(name: str, section: Section, layers: Layers) -> None:
 
 
 def _check_deadline(site: Site, layers: Layers) -> None:
-    """A deadline is counted from the one time of day when runs begin, and somebody hears of it."""
+    """Check that a deadline has a schedule with one time of day, and someone to notify."""
     if site.airflow.done_by is None:
         return
     cron = None if site.schedule is None else site.schedule.cron
@@ -59,7 +59,7 @@ def _check_deadline(site: Site, layers: Layers) -> None:
 
 
 def _check_scope(site: Site, layers: Layers) -> None:
-    """Another host needs the site's robots.txt, which is written where `root` is, or the word of the user."""
+    """Check that sitemaps on another host are named in the site's robots.txt: by a run, or by the user."""
     publish = site.publish
     if publish.root is None and not publish.cross_submit and scope_problem(site.site, publish.at) == "other_host":
         layers.add(
@@ -72,7 +72,7 @@ def _check_scope(site: Site, layers: Layers) -> None:
 
 
 def _check_private(site: Site, layers: Layers) -> None:
-    """State holds what is not for everyone: it lies under nothing that is served, nor the other way round."""
+    """Check that the private state is outside of the public folders, and these are outside of the state."""
     work, state = site.work, f"{site.work}/{site.name}"
     for key, public in (("to", site.publish.to), ("root", site.publish.root)):
         if public is None:
@@ -97,12 +97,12 @@ def _check_private(site: Site, layers: Layers) -> None:
 
 
 def _outermost(public: str, root: str | None) -> str:
-    """The one of two public folders in which the other lies."""
+    """Return `root` if it contains the folder `public`, otherwise `public`."""
     return root if root is not None and _within(public, root) else public
 
 
 def _within(inner: str, outer: str) -> bool:
-    """Whether one place is in the other, by their names or where symbolic links lead."""
+    """Return True if one folder contains the other, by name or after following symbolic links."""
     pairs = ((inner, outer), (_resolved(inner), _resolved(outer)))
     return any(one == other or one.startswith(other.rstrip("/") + "/") for one, other in pairs)
 
@@ -112,13 +112,13 @@ def _resolved(place: str) -> str:
 
 
 def _shown(place: str) -> str:
-    """The place, and where it really is if that is elsewhere."""
+    """Return the path for a message, with its target if it leads through a symbolic link."""
     real = _resolved(place)
     return place if real == place else f"{place} (by a symbolic link {real})"
 
 
 def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, *, recent: bool) -> None:
-    """Names that two sections, a section and an index, or a feed and either would share."""
+    """Check that sections, indexes and feeds have different file names."""
     if recent and "recent" in sections:
         layers.add(("sections", "recent"), "recent: uses this name for its own files; rename the section")
     taken = [*sections, *(["recent"] if recent and "recent" not in sections else [])]
@@ -142,7 +142,7 @@ def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, 
 
 
 def _check_sections(taken: Iterable[str], names: Names, layers: Layers) -> None:
-    """Only digits after another section's name can make one file of two: a1 with number 2, a with 12."""
+    """Check that no two sections share a file name, such as section a1 with number 2 and section a with 12."""
     for first in taken:
         pattern = re.compile(_pattern(names.file, first))
         for second in taken:
@@ -155,7 +155,7 @@ def _check_sections(taken: Iterable[str], names: Names, layers: Layers) -> None:
 
 
 def _pattern(template: str, section: str) -> str:
-    """A regular expression of all names of a section's files."""
+    """Return a regular expression for all file names of a section."""
     before, _, rest = template.replace("{section}", section).partition("{number")
     spec, _, after = rest.partition("}")
     width = int(re.sub(r"\D", "", spec) or 1)

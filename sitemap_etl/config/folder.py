@@ -1,4 +1,4 @@
-"""The site files of a folder, each read by itself: a broken one hides no other."""
+"""Site files of a folder. Each is read on its own, so a broken file does not hide the others."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Folder:
 
 
 def read_folder(folder: Path, *, environ: Mapping[str, str], before_each: Callable[[], None] = lambda: None) -> Folder:
-    """The sites of a folder's `.yaml` and `.yml` files, not of folders in it. `_*.yaml` are bases.
+    """Return the sites of the `.yaml` and `.yml` files of a folder, without its subfolders. `_*.yaml` are bases.
 
-    Two files of one name would share one state: neither counts, and that is a problem of both. `before_each`: called
-    before each file; the error that it raises ends the reading.
+    Two sites with the same name would share one state, so both are left out and reported. `before_each` is called
+    before each file. Its errors are not caught.
     """
     found = Folder()
     if not folder.is_dir():
@@ -57,9 +57,9 @@ def read_folder(folder: Path, *, environ: Mapping[str, str], before_each: Callab
 
 
 def find_site(folder: Path, name: str, *, environ: Mapping[str, str]) -> tuple[Site, Path] | None:
-    """Return the site of this name and its file, or None. Other files are read only if they might be the one.
+    """Return the site with this name and its file, or None. Read the most likely files first.
 
-    Raises ConfigError if a file that might be the one can't be read.
+    Raise ConfigError if the site was not found and some files can't be read.
     """
     files = _site_files(folder)
     problems: list[str] = []
@@ -77,7 +77,7 @@ def find_site(folder: Path, name: str, *, environ: Mapping[str, str]) -> tuple[S
 
 
 def _by_likelihood(files: Sequence[Path], name: str) -> Iterator[Path]:
-    """Yield the files that are not called like the site: those that contain its name first."""
+    """Yield the files with other names than the site, starting with files that contain the site's name."""
     others = [path for path in files if path.stem != name]
     yield from sorted(others, key=lambda path: name.encode() not in path.read_bytes())
 

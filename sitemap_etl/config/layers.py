@@ -1,4 +1,4 @@
-"""A site file with its bases merged under it and its variables filled in; each value knows the file that wrote it."""
+"""A site file merged with its bases and with its variables filled in. Each value keeps the file that it is from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitemap_etl.settings import Written
 
 @dataclass
 class Layers:
-    """The merged values, where each stands, and every mistake found so far."""
+    """Merged values, their positions, and the mistakes found so far."""
 
     data: dict[str, Any]
     marks: dict[KeyPath, Mark]
@@ -34,12 +34,12 @@ class Layers:
         self.problems.append((mark, f"{mark}: {shown}: {said}" if shown else f"{mark}: {said}"))
 
     def messages(self) -> list[str]:
-        """All mistakes, one line each, in the order of the files and their lines."""
+        """Return all mistakes, one line each, in the order of the files and their lines."""
         order = list(self.files)
         return [said for mark, said in sorted(self.problems, key=lambda one: (order.index(one[0].file), one[0].line))]
 
     def mark(self, path: KeyPath) -> Mark | None:
-        """Where the value stands, or what it would stand in."""
+        """Return the position of the value, or of the nearest mapping that would contain it."""
         while path:
             if path in self.marks:
                 return self.marks[path]
@@ -47,7 +47,7 @@ class Layers:
         return None
 
     def written_in(self, path: KeyPath) -> Path:
-        """The absolute path of the file that wrote the value."""
+        """Return the absolute path of the file that contains the value."""
         mark = self.mark(path)
         return self.files[mark.file] if mark else next(iter(self.files.values()))
 
@@ -103,7 +103,7 @@ def _merge(
     over_marks: dict[KeyPath, Mark],
     path: KeyPath,
 ) -> None:
-    """Merges `over` into `into`: mappings by key, the rest replaced, a null removes what is under it."""
+    """Merge `over` into `into`. Mappings are merged by key, other values are replaced, and null removes a key."""
     for key, value in over.items():
         here = (*path, key)
         if isinstance(value, dict) and isinstance(into.get(key), dict):
@@ -120,7 +120,7 @@ def _merge(
 
 
 def _drop_nulls(data: dict[str, Any], path: KeyPath) -> None:
-    """Takes nulls as absent keys. A section that is null is left in: it was meant to be something."""
+    """Remove keys with null. A section with null stays, so that it is reported as a mistake."""
     for key, value in list(data.items()):
         if value is None and path != ("sections",):
             del data[key]

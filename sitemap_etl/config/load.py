@@ -1,4 +1,4 @@
-"""From a site file to its settings, with all mistakes reported at once."""
+"""Load the settings of a site file, with all mistakes reported at once."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _STAND_INS: Final[dict[str, Any]] = {
     "publish": "./public",
     "sections": {"none": {"from": {"csv": "none"}}},
 }
-"""Stand in for what is missing or wrong, so that the other mistakes are still found."""
+"""Replacements for values that are missing or wrong, so that the other mistakes are still found."""
 _SECRETS: Final = tree.secret_paths(Site)
 _LATER: Final = tree.later_paths(Site)
 
 
 def load(path: Path, *, environ: Mapping[str, str]) -> Site:
-    """The site of a file: bases merged under it, variables filled in, SELECTs read, paths absolute.
+    """Return the site of a file, merged with its bases, with variables filled in, SELECTs read and paths absolute.
 
-    Secrets stay references; a file loads where they are absent. ConfigError with all its mistakes.
+    Secrets stay references, so a file loads even if they are not set. Raise ConfigError with all mistakes.
     """
     found = layers.read(path, environ, _LATER)
     _place(found)
@@ -43,10 +43,9 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Site:
 
 
 def from_json(data: Any) -> Site:
-    """The site that `Site.to_json` gave, in this release or another of the same format of runs.
+    """Return the site from the result of `Site.to_json`, written by this version or a compatible one.
 
-    A key that this release does not know is passed over, a missing one has its default. ConfigError where a value
-    can't be read.
+    Unknown keys are ignored, and missing keys have their defaults. Raise ConfigError if a value can't be read.
     """
     try:
         return Site.model_validate(_without_nulls(data), extra="ignore")
@@ -59,14 +58,14 @@ def from_json(data: Any) -> Site:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Null stands for a key that is absent, as in a site file."""
+    """Return the value without keys that are null, because null means an absent key, as in a site file."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _place(found: layers.Layers) -> None:
-    """The name, where the file does not say one, is that of the file."""
+    """Set the name of the site from the file name if the file does not set it."""
     file = next(iter(found.files.values()))
     if "name" not in found.data:
         found.data["name"] = file.stem
@@ -77,7 +76,7 @@ def _place(found: layers.Layers) -> None:
 
 
 def _with_selects(site: Site, found: layers.Layers) -> Site:
-    """The site with the text of every SELECT that stands in a file of its own."""
+    """Return the site with the text of every SELECT that is in its own file."""
     sections: dict[str, Section] = {}
     for name, section in site.sections.items():
         source = section.source
@@ -130,9 +129,9 @@ def _misplaced(found: layers.Layers) -> set[KeyPath]:
 
 
 def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
-    """The site, and the top keys in which something was wrong. `taken`: what was wrong already, and taken out.
+    """Return the site, and the top-level keys with mistakes. `taken`: key paths that were removed already.
 
-    What is wrong is noted and taken out, until the rest holds, so that one mistake hides no other.
+    Invalid values are reported and removed until the rest is valid, so that a mistake does not hide others.
     """
     data = copy.deepcopy(found.data)
     file = str(next(iter(found.files.values())))
@@ -158,7 +157,7 @@ def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
 
 
 def _as_written(data: dict[str, Any], path: KeyPath) -> KeyPath:
-    """The path without a place in a list where one text stands for a list of it."""
+    """Return the path without an index if the site file has a single text instead of a list."""
     below: Any = data
     for part in path[:-1]:
         below = below.get(part) if isinstance(below, dict) else None
@@ -166,7 +165,7 @@ def _as_written(data: dict[str, Any], path: KeyPath) -> KeyPath:
 
 
 def _follows(path: KeyPath, error: ErrorDetails, taken: set[KeyPath]) -> bool:
-    """Whether the error is only about something that was taken out, or is wrong by itself."""
+    """Return True if the error is only a consequence of a value that was removed or reported."""
     if error["type"] == "too_short" and error["input"]:  # its items are reported
         return True
     if path in taken or error["type"] == "unlike":
@@ -175,7 +174,7 @@ def _follows(path: KeyPath, error: ErrorDetails, taken: set[KeyPath]) -> bool:
 
 
 def _take_out(data: dict[str, Any], path: KeyPath, *, missing: bool) -> KeyPath:
-    """Takes the value at the path out of the data; of a list, the whole; where a key is missing, its mapping."""
+    """Remove the value at a path, and return the removed path: a whole list, or the mapping with a missing key."""
     if missing and len(path) > 1:
         path = path[:-1]
     below: Any = data

@@ -1,4 +1,4 @@
-"""Every mistake of a site file in words: what was expected, what it got, the nearest known key, what to write."""
+"""Messages for mistakes in a site file: expected and actual value, the nearest known key, and how to fix it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CURLY = re.compile("[“”„‟‘’‚‛«»]")
 
 
 def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPath]) -> str:
-    """What is wrong, as text after the key path. No value at, above or below a path of `secret` is shown."""
+    """Return the message that follows the key path. Values at, above or below a path of `secret` are not shown."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     path = tree.key_path(error["loc"])
     hidden = any(tree.lies_at(path, [one[: len(path)]]) for one in secret)
@@ -66,7 +66,7 @@ def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPa
 
 
 def meant(error: ErrorDetails, root: type[Settings]) -> KeyPath | None:
-    """The path of the known key that was probably meant by an unknown one."""
+    """Return the path of the key that was probably meant by an unknown key, or None."""
     loc = error["loc"]
     near = nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
     return (*tree.key_path(loc)[:-1], near) if near else None
@@ -95,7 +95,7 @@ def _unknown(error: ErrorDetails, root: type[Settings]) -> str:
 
 
 def _near_form(error: ErrorDetails, root: type[Settings]) -> str:
-    """For a mapping that matches none of several forms: the key that was probably meant."""
+    """Return a suggestion for a mapping that matches none of several forms: the key that was probably meant."""
     value = error["input"]
     if not isinstance(value, dict):
         return ""
@@ -109,7 +109,7 @@ def _near(word: str, known: Collection[str]) -> str:
 
 
 def _trap(kind: str, path: KeyPath, context: dict[str, Any], value: Any) -> str:
-    """What to write instead of a value that was probably meant otherwise."""
+    """Return advice for a value that has another meaning than intended, such as `10%`, or ""."""
     if kind == "string_type" and isinstance(value, bool | int | float | dict | list):
         return "; if it is text, put it in quotes"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "no", "on", "off", "y", "n"):
@@ -125,7 +125,7 @@ def _trap(kind: str, path: KeyPath, context: dict[str, Any], value: Any) -> str:
 
 
 def _got(value: Any, *, hidden: bool) -> str:
-    """`, got …` with the value as written in the file, never the value of a variable and never a password."""
+    """Return `, got …` with the value as written in the file. Values of variables and passwords are not shown."""
     if isinstance(value, dict):
         shown = "an empty mapping" if not value else f"a mapping of {', '.join(map(str, value))}"
     elif isinstance(value, list | tuple):
@@ -144,7 +144,7 @@ def _got(value: Any, *, hidden: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    """The text on one line, shortened, without what precedes an @, which may be a password."""
+    """Return the text on one line, shortened, without the part before an @, which can be a password."""
     plain = re.sub(r"(\w+://|)\S+@", r"\1…@", " ".join(text.split()))
     return plain if len(plain) <= _SHOWN else plain[: _SHOWN - 1] + "…"
 

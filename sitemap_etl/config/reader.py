@@ -23,22 +23,22 @@ from sitemap_etl.settings import scalar
 KeyPath = tuple[str | int, ...]
 
 _NODES: Final = 100_000
-"""Values in one file: a site file has hundreds; aliases of aliases could mean billions."""
+"""Maximum number of values in one file. A site file has hundreds, but aliases of aliases could lead to billions."""
 
 _PREFIX = "tag:yaml.org,2002:"
 _READ_DIFFERENTLY: Final = re.compile("[\t!\\\\&?\x85\u2028\u2029\ufeff]|[|>]#")
-"""Tabs, tags, escapes, anchors, complex keys, rare line breaks, and comments that touch the mark of a block."""
+"""Tabs, tags, escapes, anchors, complex keys, rare line breaks, and comments right after the indicator of a block."""
 _DEEP: Final = re.compile("^[ -]{200}", re.MULTILINE)
 _BRACKETS: Final = 500
-"""Levels of indentation, and brackets, that site files stay below."""
+"""Maximum number of brackets in a text that libyaml reads."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Mark(NamedTuple):
-    """A place in a file, as messages show it."""
+    """Position in a file, as messages show it."""
 
     file: str
-    line: int  # from 1; 0: the file as such
+    line: int  # from 1; 0: the whole file
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
@@ -46,7 +46,7 @@ class Mark(NamedTuple):
 
 @dataclass
 class Document:
-    """A file's values, the place of each, and the mistakes of its YAML."""
+    """A record that is stored as one object."""
 
     path: Path
     data: dict[str, Any]
@@ -93,7 +93,7 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader whose plain scalars are all text: `scalar` decides what they mean."""
+    """SafeLoader that reads all plain scalars as text. `scalar` converts them."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's name and type for it
 
@@ -101,7 +101,7 @@ class _Loader(yaml.SafeLoader):
 if hasattr(yaml, "CSafeLoader"):  # PyYAML was built with libyaml
 
     class _FastLoader(yaml.CSafeLoader):
-        """The same in C: ten times as fast."""
+        """The same loader in C, which is ten times as fast."""
 
         yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as above
 
@@ -112,9 +112,9 @@ else:
 def _compose(text: str) -> yaml.Node | None:
     """Return the root of a YAML text.
 
-    libyaml reads some texts differently, and describes mistakes in other words. So its result counts only if it found
-    a mapping, and if the text has nothing that it is known to read differently. It reads no text that may be nested
-    thousands of levels deep, because it would end the process.
+    libyaml reads some texts differently, and describes mistakes in other words. So its result is used only if it is a
+    mapping, and if the text has none of the known differences. Texts with thousands of levels are not given to libyaml,
+    because it would crash the process.
     """
     brackets = text.count("[") + text.count("{")
     unfit = _READ_DIFFERENTLY.search(text) or _DEEP.search(text) or yaml.reader.Reader.NON_PRINTABLE.search(text)
@@ -127,7 +127,7 @@ def _compose(text: str) -> yaml.Node | None:
 
 
 class _Builder:
-    """Plain values from YAML's nodes, with their marks and mistakes."""
+    """Converter from YAML's nodes to plain values, with their positions and mistakes."""
 
     def __init__(self, file: str, document: Document) -> None:
         self.file = file
@@ -189,7 +189,7 @@ class _Builder:
         return data
 
     def _is_whole(self, node: yaml.ScalarNode, path: KeyPath) -> bool:
-        """Joins what JSON writes of a character beyond U+FFFF, two escapes; False where only one half is there."""
+        """Join the two escapes that JSON writes for a character beyond U+FFFF. Return False if one half is missing."""
         if _SURROGATE.search(node.value):
             try:
                 node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -230,13 +230,13 @@ class _Builder:
 
 
 def _is_word(path: KeyPath) -> bool:
-    """Return whether a value is one of the words of an export's `null:`, which `NULL` without quotes is too."""
+    """Return True if a value is a word of an export's `null:`. There, an unquoted `NULL` is a word too."""
     keys = tuple(part for part in path if isinstance(part, str))
     return keys[-1:] == ("null",) and (keys[-2:-1] == ("from",) or keys[-3:-2] == ("tables",))
 
 
 def _explicit(node: yaml.ScalarNode) -> bool:
-    """Whether a plain scalar was tagged `!!str`: its mark then begins at the tag."""
+    """Return True if a plain scalar has the tag `!!str`. Its mark then begins at the tag."""
     buffer = node.start_mark.buffer
     return buffer is not None and buffer[node.start_mark.pointer : node.start_mark.pointer + 1] == "!"
 
@@ -246,7 +246,7 @@ def _tag_text(tag: str) -> str:
 
 
 def shown(path: KeyPath) -> str:
-    """A key path as messages write it: `sections.products.from.params`, `urls.exclude[2]`."""
+    """Return a key path for messages, such as `sections.products.from.params` or `urls.exclude[2]`."""
     text = ""
     for part in path:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -254,7 +254,7 @@ def shown(path: KeyPath) -> str:
 
 
 def _nearest_file(path: Path, file: str) -> str:
-    """The file of the same folder that was probably meant, as the end of a sentence."""
+    """Return a suggestion with the most similar file of the folder, as the end of a sentence, or ""."""
     try:
         names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")}
     except OSError:

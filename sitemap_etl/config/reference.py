@@ -26,10 +26,11 @@ _MARKED: Final = re.compile(r"(<!-- keys: ([^>]+) -->\n).*?(<!-- end -->)", re.D
 
 
 def tables() -> dict[str, type[Settings]]:
-    """Every mapping of a site file, by the name of its marker in the text.
+    """Return every mapping of a site file, by the name in its marker.
 
-    It is called as its key path, from the section on where it is in one, and by its own key where it is one of several
-    forms: `site`, `publish.names`, `from csv`, `split`, `lastmod fingerprint`, `ping.indexnow`.
+    The name is the key path, which begins at the section for keys of sections. A mapping that is one of several forms
+    is named by its key and the key that marks the form. Examples: `site`, `publish.names`, `from csv`, `split`,
+    `lastmod fingerprint`, `ping.indexnow`.
     """
     return {"site": Site, **dict(_below(Site, ""))}
 
@@ -79,7 +80,7 @@ def _default(field: Any) -> str:
 
 
 def _takes(node: dict[str, Any]) -> str:
-    """A node of the schema in a few words."""
+    """Return the type of a node of the schema in a few words."""
     kind = str(node.get("type"))
     if "anyOf" in node:
         forms = [form for form in node["anyOf"] if form.get("type") != "null" and form.get("pattern") != VARIABLE]

@@ -1,4 +1,4 @@
-"""The JSON Schema of a site file, for editors."""
+"""JSON Schema of a site file, for editors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, Final
 from sitemap_etl.settings import Site
 
 _LIMITS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
-"""Pydantic leaves its own words where a limit stands behind a validator."""
+"""Pydantic's names of limits, which it keeps if a validator precedes the limit, and their names in JSON Schema."""
 _WORDS: Final = {**_LIMITS, "oneOf": "anyOf"}
-"""oneOf too: a `${NAME}` fits both the number and the text that a key may be."""
+"""Replacements of keywords. `oneOf` is replaced because `${NAME}` can match both a number and a text."""
 _OWN: Final = frozenset({"type", "enum", "pattern", "const", *_LIMITS.values()})
-"""What is said of a value itself."""
+"""Keywords that describe a value itself."""
 VARIABLE: Final = r"\$\{"
-"""The pattern of text that stands for a number, true or false, one of several words, or text of some form."""
+"""Pattern of text with a variable, which can replace a number, true or false, or a word."""
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a site file.
+    """Return the JSON Schema (draft 2020-12) of a site file.
 
-    Laxer than `load` where an editor can't know: a number or a word may be a `${NAME}`, null removes what a base has,
-    and a file with `extends` may lack what its base has.
+    It accepts more than `load`, because an editor does not see bases and variables. A number or a word can be a
+    `${NAME}`, any optional key can be null, and a file with `extends` can omit required keys.
     """
     found = Site.model_json_schema(by_alias=True, mode="validation")
     required = found.pop("required")
@@ -35,7 +35,7 @@ def schema() -> dict[str, Any]:
 
 
 def _node(node: Any, *, top: bool = False) -> Any:
-    """One node: JSON Schema's own words, variables in place of numbers, null in place of optional keys."""
+    """Return a node with JSON Schema's keywords that accepts variables, and null for optional keys."""
     if isinstance(node, list):
         return [_node(item) for item in node]
     if not isinstance(node, dict):
@@ -48,9 +48,7 @@ def _node(node: Any, *, top: bool = False) -> Any:
             needed = node.get("required", ())
             made[key] = {name: _node(item) if name in needed else _or_null(_node(item)) for name, item in value.items()}
         elif key in ("default", "examples", "enum", "const", "$ref"):
-            if not (
-                key == "default" and (value in (None, "") or isinstance(value, dict))
-            ):  # said by the keys themselves
+            if not (key == "default" and (value in (None, "") or isinstance(value, dict))):  # described by its keys
                 made[key] = value
         else:
             made[_WORDS.get(str(key), str(key))] = _node(value)

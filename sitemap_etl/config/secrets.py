@@ -1,4 +1,4 @@
-"""Reading what settings hold by reference: secrets, and parameters with variables in them."""
+"""Read secrets and parameters, which settings contain by reference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _S = TypeVar("_S", bound=Secretive)
 
 
 def revealed(path: str, settings: _S, environ: Mapping[str, str]) -> _S:
-    """The settings at a key path (`ping.bing`) with their secrets read, for what uses them and for nobody else.
+    """Return the settings at a key path (`ping.bing`) with their secrets. Only the stage that uses them gets these.
 
-    Raises ConfigError with every secret that is not set, is gone from its file, or can't be one.
+    Raise ConfigError with every secret that is not set, is no longer in its file, or is invalid.
     """
     read: dict[str, list[Secret]] = {}
     problems: list[str] = []
@@ -37,12 +37,12 @@ def revealed(path: str, settings: _S, environ: Mapping[str, str]) -> _S:
 
 
 def parameters(source: Select, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The values of `params:`, their variables filled in. Raises ConfigError with every variable that is not set."""
+    """Return the values of `params:`, with variables filled in. Raise ConfigError with all unset variables."""
     return filled("params", source.params, environ)
 
 
 def filled(path: str, parameters: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The values at a key path, their variables filled in. Raises ConfigError with every variable that is not set."""
+    """Return the values at a key path, with variables filled in. Raise ConfigError with all unset variables."""
     values = dict(parameters)
     problems: list[str] = []
     for name, value in parameters.items():
@@ -56,7 +56,7 @@ def filled(path: str, parameters: Mapping[str, Any], environ: Mapping[str, str])
 
 
 def _read(secret: Secret, environ: Mapping[str, str]) -> tuple[Secret, str | None]:
-    """The secret, read, and what is wrong where it can't be."""
+    """Return the secret that was read, and the problem if it can't be read."""
     template = secret.template if secret.template is not None else _in_file(secret)
     if template is None:
         return Secret.read(""), f"{secret.file} no longer contains the secret that it had when the run started"
@@ -66,7 +66,7 @@ def _read(secret: Secret, environ: Mapping[str, str]) -> tuple[Secret, str | Non
 
 
 def _in_file(secret: Secret) -> str | None:
-    """The text that a file still has where the secret was written; None where it has none."""
+    """Return the text at the secret's key path in its file, or None if it is gone."""
     assert secret.file is not None
     assert secret.key is not None
     value: Any = reader.read(Path(secret.file)).data

@@ -1,4 +1,4 @@
-"""The tree of keys: what may stand where, read off the settings."""
+"""The tree of keys that a site file can contain, derived from the settings."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sitemap_etl.settings.kinds import SHORT
 
 
 def known_keys(root: type[Settings], loc: tuple[str | int, ...]) -> dict[str, str]:
-    """The keys that the mapping at pydantic's `loc` takes, each with an example of its value."""
+    """Return the keys of the mapping at pydantic's `loc`, each with an example of its value."""
     model = _model_at(root, loc)
     return {field.alias or name: _example(field) for name, field in model.model_fields.items()} if model else {}
 
 
 def mappings(model: type[Settings]) -> Iterator[tuple[str, dict[str, type[Settings]]]]:
-    """The keys of a mapping whose values are mappings themselves, with the forms of each by the key that marks it.
+    """Yield the keys of a mapping whose values are mappings, each with its forms by the key that marks a form.
 
-    Left out are free keys whose values have several forms: those are parts of other mappings.
+    Free keys whose values have several forms are left out, because these are parts of other mappings.
     """
     for name, field in model.model_fields.items():
         found: dict[str, type[Settings]] = {}
@@ -39,12 +39,12 @@ def mappings(model: type[Settings]) -> Iterator[tuple[str, dict[str, type[Settin
 
 
 def secret_paths(root: type[Settings]) -> frozenset[KeyPath]:
-    """The key paths of all secrets. Lists are left out of a path; `*` stands for any key of a mapping of free keys."""
+    """Return the key paths of all secrets, without indexes of lists. `*` is any key of a mapping with free keys."""
     return frozenset(path for path, leaves in _secrets(root, ()) if str not in leaves)
 
 
 def later_paths(root: type[Settings]) -> frozenset[KeyPath]:
-    """The key paths of all whose variables are read by the stage that uses them: secrets, and what may be one."""
+    """Return the key paths of secrets and possible secrets, whose variables the stage that uses them reads."""
     return frozenset(path for path, _ in _secrets(root, ()))
 
 
@@ -58,13 +58,13 @@ def lies_at(path: KeyPath, paths: Collection[KeyPath]) -> bool:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether the key's value is a secret."""
+    """Return True if the value of a key is a secret."""
     leaves = _leaves(field.annotation)
     return Secret in leaves and str not in leaves
 
 
 def _secrets(model: type[Settings], path: KeyPath) -> Iterator[tuple[KeyPath, set[Any]]]:
-    """Where a secret may stand, each with the types of values that the key takes."""
+    """Yield the key paths that can contain a secret, each with the types of values that the key accepts."""
     for name, field in model.model_fields.items():
         here = (*path, field.alias or name)
         for below in _members(field.annotation):
@@ -77,7 +77,7 @@ def _secrets(model: type[Settings], path: KeyPath) -> Iterator[tuple[KeyPath, se
 
 
 def _leaves(annotation: Any) -> set[Any]:
-    """The types of single values in an annotation, those in lists and mappings too."""
+    """Return the types of single values in an annotation, including values in lists and mappings."""
     found: set[Any] = set()
     for member in _members(annotation):
         if get_origin(member) in (list, tuple, dict):
@@ -93,18 +93,18 @@ def _is_mapping(member: Any) -> TypeGuard[type[Settings]]:
 
 
 def is_tag(part: str | int) -> bool:
-    """Whether a part of pydantic's `loc` is the tag of a union's member, no key."""
+    """Return True if a part of pydantic's `loc` is the tag of a union's member instead of a key."""
     return isinstance(part, str) and part.startswith("<") and part.endswith(">")
 
 
 def key_path(loc: tuple[str | int, ...]) -> KeyPath:
-    """The key path of pydantic's `loc`: without tags, and without the key that a short form stands for."""
+    """Return the key path of pydantic's `loc`, without tags and without the key that a short form omits."""
     short = next((number for number, part in enumerate(loc) if part in SHORT), len(loc))
     return tuple(part for part in loc[:short] if part != "[key]" and not is_tag(part))
 
 
 def aliases(model: type[Settings]) -> list[str]:
-    """The keys of a mapping, as they are written."""
+    """Return the keys of a mapping as a site file writes them."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
@@ -118,7 +118,7 @@ def _model_at(root: type[Settings], loc: tuple[str | int, ...]) -> type[Settings
 
 
 def forms_at(root: type[Settings], loc: tuple[str | int, ...]) -> dict[str, type[Settings]]:
-    """Tag → model of the mappings that the union at `loc` may be."""
+    """Return the mappings that the union at `loc` accepts, by their tags."""
     forms: dict[str, type[Settings]] = {}
     for member in _branches(_annotation_at(root, loc)):
         tag = next((part.tag for part in _metadata(member) if isinstance(part, Tag)), None)
@@ -152,7 +152,7 @@ def _annotation_at(root: type[Settings], loc: tuple[str | int, ...]) -> Any:
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:
-    """What `Annotated` carries, through unions."""
+    """Return the metadata of `Annotated`, also of the members of unions."""
     if get_origin(annotation) is Annotated:
         return (*annotation.__metadata__, *_metadata(annotation.__origin__))
     if get_origin(annotation) in (Union, types.UnionType):
@@ -161,7 +161,7 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 
 
 def _branches(annotation: Any) -> Iterator[Any]:
-    """The members of a union, each still with what `Annotated` says of it."""
+    """Yield the members of a union, each with its `Annotated`."""
     if get_origin(annotation) in (Union, types.UnionType):
         for member in get_args(annotation):
             yield from _branches(member)
@@ -172,7 +172,7 @@ def _branches(annotation: Any) -> Iterator[Any]:
 
 
 def _members(annotation: Any) -> Iterator[Any]:
-    """The bare types of an annotation."""
+    """Yield the bare types of an annotation."""
     for branch in _branches(annotation):
         if get_origin(branch) is Annotated:
             yield from _members(branch.__origin__)

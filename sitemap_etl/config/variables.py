@@ -1,7 +1,7 @@
-"""`${NAME}` and `${NAME:-default}` inside text, filled in from the environment; `$${` is a `${` that is meant as such.
+"""Fill in `${NAME}` and `${NAME:-default}` inside text from the environment. `$${` is a literal `${`.
 
-The one place where this is done: when a file is loaded for most of its text, at the stage that uses it for secrets and
-parameters. What comes out is never looked at for variables again.
+Most text is filled in when a file is loaded, secrets and parameters at the stage that uses them. The result is not
+searched for variables again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[
 
 
 def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The text with its variables replaced, and the names that are neither set nor have a default.
+    """Return the text with its variables replaced, and the names of variables without a value or a default.
 
-    As in a shell, a default also stands in for a variable that is set but empty.
+    As in a shell, a default is also used for a variable that is empty.
     """
     unset: list[str] = []
 
@@ -35,13 +35,13 @@ def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def values(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What the environment puts into the text."""
+    """Return the values that the environment puts into the text."""
     found = (environ.get(match[2]) for match in _VARIABLE.finditer(text) if match[2] is not None)
     return tuple(value for value in found if value)
 
 
 def malformed(text: str) -> str | None:
-    """A `${…` that is no variable (`${A B}`, `${A-x}`, `${A:-${B}}`, `${`), where the text has one."""
+    """Return the first `${…` in the text that is not a valid variable, such as `${A B}` or `${A-x}`, or None."""
     start = _VARIABLE.sub(lambda match: "." * len(match[0]), text).find("${")
     if start < 0:
         return None

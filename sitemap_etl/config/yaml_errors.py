@@ -1,6 +1,6 @@
-"""What is wrong with a file that is not valid YAML, and what to write instead.
+"""Messages for files that are not valid YAML, with advice.
 
-Never shows the value itself: it may be a secret.
+They don't show the value, because it can be a secret.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAID: Final = (
 
 
 def message(file: str, text: str, error: yaml.YAMLError) -> str:
-    """`file:line: what is wrong and what to write`, for the first place where reading failed."""
+    """Return `file:line: problem and advice` for the first position where parsing failed."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text[: error.position].count("\n") + 1
         character = ord(text[error.position]) if error.position < len(text) else 0
@@ -48,13 +48,13 @@ def message(file: str, text: str, error: yaml.YAMLError) -> str:
 
 
 def not_a_mapping(node: yaml.Node) -> str:
-    """What to say of a file whose whole content is a list or one text."""
+    """Return the message for a file that contains only a list or one text."""
     got = "a list" if isinstance(node, yaml.SequenceNode) else "a single text"
     return f"expected a mapping (site: …, publish: …, sections: …), got {got}; write a colon and a space after each key"
 
 
 def _key_path(lines: list[str], line: int) -> str:
-    """The key path that the line belongs to, judged by indentation alone; "" where none is seen."""
+    """Return the key path of a line, judged by indentation alone, or "" if none is found."""
     keys: list[str] = []
     indent = sys.maxsize
     for text in reversed(lines[: line + 1]):
@@ -70,7 +70,7 @@ def _key_path(lines: list[str], line: int) -> str:
 
 
 def _explain(problem: str, context: str, mark: Any, begin: Any, lines: list[str]) -> tuple[int, str]:
-    """The line and what to say of it."""
+    """Return the line to report and its message."""
     both = f"{context} | {problem}"
     for needle, at_begin, said in _SAID:
         if needle in both:
@@ -100,7 +100,7 @@ def _explain(problem: str, context: str, mark: Any, begin: Any, lines: list[str]
 
 
 def _colon(mark: Any, lines: list[str]) -> tuple[int, str]:
-    """A `key:` where none can stand: a colon inside text, a forgotten space above, or the indentation."""
+    """Explain a `key:` in an invalid position: a colon inside text, a missing space above, or the indentation."""
     if re.search(r":\s", lines[mark.line][: mark.column]):
         return mark.line, f'text that contains ": " {_QUOTE}'
     above = next((number for number in range(mark.line - 1, -1, -1) if lines[number].strip()), None)
@@ -110,7 +110,7 @@ def _colon(mark: Any, lines: list[str]) -> tuple[int, str]:
 
 
 def _indented(line: int, lines: list[str]) -> tuple[int, str]:
-    """A key that begins in another column than those it stands with: the line to fix, and how."""
+    """Explain a key in another column than its siblings: return the line to fix, and how."""
     here = _KEY.match(lines[line])
     above = [(number, found) for number in range(line) if (found := _KEY.match(lines[number])) is not None]
     if here is None or not above:
@@ -128,7 +128,7 @@ def _indented(line: int, lines: list[str]) -> tuple[int, str]:
 
 
 def _flow(problem: str, mark: Any, begin: Any, lines: list[str]) -> tuple[int, str]:
-    """A mistake inside of {…} or […]: nearly always one that is not closed, or text that needs quotes."""
+    """Explain a mistake inside {…} or […]: nearly always one that is not closed, or text that needs quotes."""
     opened, indent = lines[begin.line], len(lines[begin.line]) - len(lines[begin.line].lstrip())
     next_key = _KEY.match(lines[mark.line])
     outside = mark.line > begin.line and next_key is not None and len(next_key[1]) <= indent

@@ -1,4 +1,4 @@
-"""Notifying search engines: each is a module named after its key under `ping:`, with one class.
+"""Notify search engines. Each engine is a module named after its key under `ping:`, with one class.
 
 docs/reference/engines.md describes the engines and their setup. The ping stage creates an engine from its settings,
 passes it the submission and a ledger, and gets an `Answer` or an error:
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def named(name: str) -> type[HttpEngine[Any]]:
-    """The class of the engine with this name."""
+    """Return the class of the engine with this name."""
     kinds = vars(import_module(f"{__name__}.{name}")).values()
     found: type[HttpEngine[Any]] = next(
         kind for kind in kinds if isinstance(kind, type) and issubclass(kind, HttpEngine) and kind.name == name
@@ -45,8 +45,9 @@ def named(name: str) -> type[HttpEngine[Any]]:
 
 
 def engine(name: str, settings: Engine, connection: Connection | None = None) -> HttpEngine[Any]:
-    """The engine of `ping.<name>`. `settings`: with their secrets read. `connection`: the one that they name.
+    """Return the engine of `ping.<name>`.
 
-    Raises ConfigError where a secret is missing, or can't be one.
+    `settings`: must contain their secrets. `connection`: the connection that they name. Raise ConfigError if a secret
+    is missing or invalid.
     """
     return named(name)(settings, connection)

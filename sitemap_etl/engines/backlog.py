@@ -1,8 +1,9 @@
-"""Which URLs are pending, and in which order, over the changes of a few runs.
+"""Pending URLs and their order, from the changes of a few runs.
 
-Every run's changes have one order: removed, added, changed; in each the newest lastmod first, none last; then by loc.
-What was sent of a run is a prefix of that order, so one number records it, except for rows that were held back because
-the same URL was sent minutes before: their positions are recorded. So the state stays small however much is pending.
+The changes of a run are ordered by kind (removed, added, changed), then by lastmod (newest first, null last), then by
+loc. The sent rows of a run are a prefix of that order, so one number records them. Rows that were held back, because
+the same URL was sent minutes before, are recorded by their positions. So the state stays small, however many URLs are
+pending.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from sitemap_etl.hashes import combine, hash64
 
 KINDS: Final = pa.array(["removed", "added", "changed"])
 RUNS_WAITING: Final = 7
-"""How many runs may be pending; older ones are given up."""
+"""Maximum number of pending runs. Older ones are given up."""
 
 Numbers = npt.NDArray[np.uint32]
 Hashes = npt.NDArray[np.uint64]
 
 
 def _pack(numbers: Numbers | Hashes) -> str:
-    """Little-endian integers as text, in the width they have."""
+    """Return integers as text: little-endian, in their own width, base64."""
     return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode()
 
 
@@ -49,7 +50,7 @@ class Waiting:
 
     @property
     def left(self) -> int:
-        """Rows left, those that a newer run replaces included."""
+        """Number of pending rows, including rows that a newer run replaces."""
         return self.rows - self.position + len(self.held)
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +63,7 @@ class Waiting:
 
 
 def ordered(changes: pa.Table) -> pa.Table:
-    """loc, kind and lastmod of the changes in their order, every loc once."""
+    """Return loc, kind and lastmod of the changes, in order and without repeated locs."""
     rank = pc.fill_null(pc.index_in(changes["kind"], KINDS), len(KINDS))
     table = changes.select(["loc", "kind", "lastmod"]).append_column("rank", rank)
     # Offsets of 64 bits: the locs of many changes together are more than 2 GiB.
@@ -80,7 +81,7 @@ def mark_of(table: pa.Table) -> int:
 
 
 def without(waiting: Waiting, changes: pa.Table, gone: npt.NDArray[np.bool_]) -> Waiting:
-    """What is left of a run whose `ordered` changes lose the rows of the mask `gone`."""
+    """Return the pending rows of a run after the rows of the mask `gone` were removed from its `ordered` changes."""
     stays = ~gone
     before = np.cumsum(stays)  # rows that stay, up to each
     return replace(
@@ -93,10 +94,11 @@ def without(waiting: Waiting, changes: pa.Table, gone: npt.NDArray[np.bool_]) ->
 
 
 def left_of(waiting: Sequence[Waiting], tables: Sequence[pa.Table], scope: str) -> pa.Table:
-    """The rows still to be sent: loc, kind, lastmod, `run` (index into `waiting`), `position` (in that run's order).
+    """Return the pending rows: loc, kind, lastmod, `run` (index into `waiting`), `position` (in that run's order).
 
-    `waiting` from the oldest run to the newest, `tables` each run's `ordered` changes. Of a loc in several runs only
-    the newest row counts, also where that one was sent already. Rows that don't begin with `scope` are left out.
+    `waiting` is ordered from the oldest run to the newest. `tables` has the `ordered` changes of each run. If a loc is
+    in several runs, only its newest row counts, even if that row was sent already. Rows whose loc does not begin with
+    `scope` are left out.
     """
     parts = []
     newer = pa.chunked_array([], pa.large_string())
@@ -121,7 +123,7 @@ def left_of(waiting: Sequence[Waiting], tables: Sequence[pa.Table], scope: str) 
 
 
 def advance(waiting: Sequence[Waiting], sent: pa.Table, held: pa.Table) -> list[Waiting]:
-    """What is left once `sent` is: each run goes on behind its last sent row; `held` rows before it are kept."""
+    """Return the pending rows after `sent`. Each run continues after its last sent row and keeps its `held` rows."""
     result = []
     for number, entry in enumerate(waiting):
         gone = sent["position"].filter(pc.equal(sent["run"], number)).to_numpy()
@@ -133,7 +135,7 @@ def advance(waiting: Sequence[Waiting], sent: pa.Table, held: pa.Table) -> list[
 
 
 def finish(waiting: Sequence[Waiting], held: pa.Table) -> list[Waiting]:
-    """What is left once everything but the `held` rows was sent, replaced by a newer run, or out of scope."""
+    """Return the pending rows after all others were sent, replaced by a newer run, or out of scope: the `held` rows."""
     result = []
     for number, entry in enumerate(waiting):
         kept = np.sort(held["position"].filter(pc.equal(held["run"], number)).to_numpy()).astype(np.uint32)
@@ -158,18 +160,18 @@ class Recent:
         return np.isin(hash64(locs), np.concatenate([np.empty(0, np.uint64), *known]))
 
     def unanswered_at(self) -> float:
-        """Epoch seconds of the last sending without an answer, 0 if there is none."""
+        """Return the epoch seconds of the last request without a response, or 0."""
         return max((moment for moment, answered, _ in self._sent if not answered), default=0.0)
 
     def sending(self, locs: pa.ChunkedArray, moment: float) -> None:
         self._sent.append((moment, False, hash64(locs)))
 
     def taken(self, moment: float) -> None:
-        """The last sending was answered at `moment`: taken."""
+        """Record that the last request was accepted at `moment`."""
         self._sent[-1] = (moment, True, self._sent[-1][2])
 
     def refused(self) -> None:
-        """The last sending was answered: not taken."""
+        """Record that the last request was not accepted."""
         self._sent.pop()
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ WORDS: Final = {
     14: "the user of the API key has no access to this site; verify it in Bing Webmaster Tools",
     16: "this API is no longer available",
 }
-"""What an error code means (ApiErrorCode in the same documentation)."""
+"""Meanings of the error codes (ApiErrorCode in the same documentation)."""
 
 
 class Bing(HttpEngine[settings.Bing]):
@@ -71,7 +71,7 @@ class Bing(HttpEngine[settings.Bing]):
 
 
 def _code(reply: Reply) -> int:
-    """Bing's error code, 0 where there is none."""
+    """Return Bing's error code, or 0."""
     data: Any = reply.json()
     code = data.get("ErrorCode") if isinstance(data, dict) else None
     return code if isinstance(code, int) else 0

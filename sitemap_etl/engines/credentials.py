@@ -10,14 +10,14 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK: Final = "•••"
 SHORTEST: Final = 6
-"""Minimum length of a value that is masked: masking shorter ones would garble messages."""
+"""Minimum length of a value that is masked. Masking shorter ones would garble messages."""
 
 LONG: Final = 12
-"""Minimum length of a path segment that may be a secret rather than a word."""
+"""Minimum length of a path segment that can be a secret rather than a word."""
 
 
 class Redactor:
-    """Replaces every secret it knows, in each form it may take on the wire, by a mask."""
+    """Function that masks the secrets in a text, in every form that they can have in a request."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._forms: set[str] = set()
@@ -27,7 +27,7 @@ class Redactor:
         return f"Redactor({len(self._forms)} forms)"
 
     def learn(self, *secrets: str) -> None:
-        """Add secrets: as they are, percent-encoded, in JSON, in base64, and line by line."""
+        """Add secrets: as they are, percent-encoded, in JSON, in base64, as messages show them, and line by line."""
         for secret in secrets:
             for text in {secret, *secret.splitlines()}:
                 forms = (
@@ -47,7 +47,7 @@ class Redactor:
 
 
 def secrets_of_url(url: str) -> set[str]:
-    """The possibly secret parts of an address: its password and the values of its query."""
+    """Return the parts of an address that can be secret: its password and the values of its query."""
     try:
         parts = urlsplit(url)
         written = {pair.partition("=")[2] for pair in parts.query.split("&")}
@@ -58,5 +58,5 @@ def secrets_of_url(url: str) -> set[str]:
 
 
 def path_of(url: str) -> set[str]:
-    """The path of an address up to the first place to fill in: with some engines it is the secret."""
+    """Return the long segments of a path before its first placeholder. With some engines, they are the secret."""
     return {part for part in urlsplit(url).path.partition("{")[0].split("/") if len(part) >= LONG}

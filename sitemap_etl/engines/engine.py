@@ -1,4 +1,4 @@
-"""The base of all engines: their settings, and the method that sends a submission."""
+"""Base of all engines, with their settings and the method that sends a submission."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from sitemap_etl.settings import Engine, Secret
 S = TypeVar("S", bound=Engine)
 
 _LONGEST: Final = timedelta(days=30)
-"""No engine asks to be left alone for longer."""
+"""Maximum time that an engine can ask to wait. A longer one comes from a clock that was fast."""
 
 
 class HttpEngine(Generic[S]):
-    """An engine that is notified over HTTP: one module, named after its key under `ping:`, with one class.
+    """Engine that is notified over HTTP: one module, named after its key under `ping:`, with one class.
 
-    A subclass names itself, the settings it takes, and `secret_paths` (keys of addresses whose path may be a secret),
-    and implements `notify`.
+    A subclass sets its name, its settings and `secret_paths` (keys of addresses whose path can be a secret), and
+    implements `notify`.
     """
 
     name: ClassVar[str] = ""
     secret_paths: ClassVar[tuple[str, ...]] = ()
     pace: ClassVar[float] = 0.0
-    """Seconds from request to request."""
+    """Minimum seconds between two requests."""
     extra: ClassVar[str] = ""
-    """The extra of this package that it needs."""
+    """Extra of this package that the engine needs."""
     reads_back: ClassVar[bool] = False
-    """Whether it says what it found of the set, so that it is asked on quiet nights too."""
+    """True if the engine reports its findings about the release, so that runs without changes ask it too."""
 
     def __init__(self, settings: S, connection: Connection | None = None) -> None:
-        """`settings`: their secrets read. `connection`: the one that they name.
+        """Initialize with settings that contain their secrets, and with the connection that they name.
 
-        Raises ConfigError where the connection gives no secret that is needed, or one that can't be, and where
-        packages are missing.
+        Raise ConfigError if a secret in the connection is missing or invalid, or if packages are missing.
         """
         self.demand_extra()
         given = {} if connection is None else dict(self.credentials(connection))
@@ -61,7 +60,7 @@ class HttpEngine(Generic[S]):
             self._learn(key, getattr(self.settings, key))
 
     def _learn(self, key: str, value: Any) -> None:
-        """Register the parts of a setting that no text may show."""
+        """Register the secret parts of a setting for redaction."""
         for item in value if isinstance(value, tuple) else (value,):
             text = item.text if isinstance(item, Secret) else item
             if isinstance(text, str):
@@ -73,17 +72,17 @@ class HttpEngine(Generic[S]):
 
     @classmethod
     def credentials(cls, connection: Connection) -> Mapping[str, str]:
-        """What a connection gives, by the keys that it stands for."""
+        """Return the values that a connection contains, by their keys in the settings."""
         return {"key": connection.password}
 
     @classmethod
     def demand_extra(cls) -> None:
-        """Raise ConfigError where this engine needs packages that are not installed."""
+        """Raise ConfigError if this engine needs packages that are not installed."""
         if cls.extra:
             demand(cls.extra, f"ping.{cls.name}")
 
     def key_file(self) -> tuple[str, bytes] | None:
-        """Name and content of the file at the root of the site that proves its ownership."""
+        """Return name and content of the file at the root of the site that proves its ownership, or None."""
         return None
 
     def submit(
@@ -95,9 +94,9 @@ class HttpEngine(Generic[S]):
         clock: Clock = utc_now,
         sleep: Sleep = time.sleep,
     ) -> Answer:
-        """Notify the engine. Raises `Unavailable` if a retry may help, `Refused` if it can't.
+        """Notify the engine. Raise `Unavailable` if a retry can help, `Refused` if it can't.
 
-        Whatever was accepted is in the ledger by then, so a retry does not repeat it.
+        The ledger records accepted URLs, so a retry does not repeat it.
         """
         book = Book(self.name, ledger)
         # Secrets of the site file or connection are known by now; those the engine issues are added on the way.
@@ -118,7 +117,7 @@ class HttpEngine(Generic[S]):
 
     @classmethod
     def pending(cls, ledger: Ledger) -> tuple[str, ...]:  # noqa: ARG003 most engines need no changes
-        """The runs whose changes this engine still needs."""
+        """Return the runs whose changes this engine still needs."""
         return ()
 
     def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
@@ -129,7 +128,7 @@ class HttpEngine(Generic[S]):
 def one_by_one(
     items: Iterable[str], notify: Callable[[str], None]
 ) -> tuple[list[str], list[Refused], Unavailable | None]:
-    """Send each item. Returns the accepted ones, the refusals, and the error that ended it early, if any."""
+    """Send each item. Return the accepted ones, the refusals, and the error that stopped it early, or None."""
     taken: list[str] = []
     refusals: list[Refused] = []
     for item in items:
@@ -147,7 +146,7 @@ def one_by_one(
 def answer(
     engine: str, taken: Sequence[str], refusals: Sequence[Refused], *, what: str, nothing: str, details: dict[str, Any]
 ) -> Answer:
-    """The answer for several addresses. Raises `Refused` if all of them were refused."""
+    """Return the answer for several addresses. Raise `Refused` if all were refused."""
     if not taken and len(refusals) == 1:
         raise refusals[0]
     said = "; ".join(str(refused) for refused in refusals)

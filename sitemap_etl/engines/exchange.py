@@ -16,32 +16,32 @@ from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frozen import Frozen
 
 BACKOFF: Final = (1.0, 4.0, 10.0)
-"""Seconds before the second, third and fourth try, unless the engine says how long to wait."""
+"""Seconds before the second, third and fourth attempt, unless the engine sends Retry-After."""
 ANSWER_BYTES: Final = 1 << 20
 ANSWER_SECONDS: Final = 120.0
-"""Seconds that one request may take, from connecting to the last byte of the response."""
+"""Maximum seconds of a request, from connecting to the last byte of the response."""
 
 Clock = Callable[[], datetime]
 Sleep = Callable[[float], None]
 
 
 def open_client() -> web.Client:
-    """A client for all engines."""
+    """Return a client for all engines."""
     return web.Client()
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def at(moment: datetime) -> str:
-    """A time as it appears in a message."""
+    """Return a time as text for a message."""
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def origin_of(url: str) -> str:
-    """Scheme and host of an address, the only parts that a message may show."""
+    """Return scheme and host of an address, the only parts that a message can show."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
@@ -56,11 +56,11 @@ class Later(Unavailable):
 
 
 class Unanswered(Unavailable):
-    """The request was sent, at least in part, and no response came; it may have been accepted."""
+    """The request was sent, at least in part, without a complete answer. The server may have acted on it."""
 
 
 class Reply(Frozen):
-    """A response with a final status. `words` is its text, shortened and without secrets."""
+    """Response with a final status. `words`: its text, shortened and without secrets."""
 
     status: int
     words: str
@@ -72,7 +72,7 @@ class Reply(Frozen):
         return 200 <= self.status < 300
 
     def json(self) -> Any:
-        """The parsed body, None where it is no JSON."""
+        """Return the parsed body, or None if it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -94,9 +94,9 @@ def _excerpt(fetched: web.Fetched, redact: Redactor) -> str:
 
 
 class Exchange:
-    """All requests of one submission to one engine.
+    """Requests of one submission to one engine.
 
-    `patience`: total seconds that the submission may wait. `pace`: seconds from request to request.
+    `patience`: maximum seconds that the submission waits in total. `pace`: minimum seconds between two requests.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Exchange:
         self._sleep(seconds)
 
     def _once(self, method: str, url: str, options: dict[str, Any]) -> tuple[Reply, float | None]:
-        """One try: its response and the seconds of Retry-After. Raises `WebError`."""
+        """Return the response of one attempt, and the seconds of Retry-After. Raise `WebError`."""
         if self._pace and self._last is not None:
             early = self._pace - (self.clock() - self._last).total_seconds()
             if early > 0:

@@ -1,4 +1,4 @@
-"""A plain HTTP ping: GET of an address that contains the percent-encoded address of the index."""
+"""Plain HTTP ping: GET of an address that contains the percent-encoded address of the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IndexNow: the URLs that were removed, added or changed, to Bing, Yandex, Naver, Seznam, Yep and Amazon at once.
+"""IndexNow: send removed, added and changed URLs to Bing, Yandex, Naver, Seznam, Yep and Amazon at once.
 
 https://www.indexnow.org/documentation
 """
@@ -31,7 +31,7 @@ WORDS: Final = {
     403: "the key is not valid; the key file was not found, or it contains another key",
     422: "some URLs are not on this host, or the key does not match",
 }
-"""What a status means (indexnow.org, "Response format")."""
+"""Meanings of the statuses (indexnow.org, "Response format")."""
 
 
 class IndexNow(HttpEngine[settings.IndexNow]):
@@ -40,7 +40,7 @@ class IndexNow(HttpEngine[settings.IndexNow]):
     name: ClassVar[str] = "indexnow"
 
     def key_file(self) -> tuple[str, bytes] | None:
-        """None where `key_location` says that the file is there already."""
+        """Return name and content of the key file, or None if `key_location` names an existing file."""
         return None if self.settings.key_location else (f"{self.key}.txt", self.key.encode())
 
     @classmethod
@@ -93,7 +93,7 @@ class IndexNow(HttpEngine[settings.IndexNow]):
 
 @dataclass
 class _Work:
-    """A submission in progress: what is pending and what was sent."""
+    """Submission in progress, with its pending runs and their changes."""
 
     engine: IndexNow
     book: Book
@@ -106,7 +106,7 @@ class _Work:
     key_pending: bool = False
 
     def carry_out(self) -> Answer:
-        """Send what may be sent now, and report what stays pending."""
+        """Send the URLs that can be sent now, and report the URLs that stay pending."""
         now = self.exchange.clock().timestamp()
         recent = Recent(self.book.data.get("recent", []), now=now, cooldown=INDEXNOW_COOLDOWN)
         self._save(recent)
@@ -133,7 +133,7 @@ class _Work:
         return self._answer(sending, ready.num_rows - sending.num_rows, held.num_rows)
 
     def _send(self, batch: pa.Table, held: pa.Table, recent: Recent) -> None:
-        """One POST. The ledger records it first, so that no URL is sent twice in ten minutes, even after a crash."""
+        """Send one POST. The ledger records it first, so no URL is sent twice in ten minutes, even after a crash."""
         count, today = batch.num_rows, self._sent_today()
         recent.sending(batch["loc"], self.exchange.clock().timestamp())
         self._count(today + count)
@@ -155,7 +155,10 @@ class _Work:
         self._save(recent)
 
     def _post(self, batch: pa.Table) -> Reply:
-        """The 200 or 202 to a batch. Raises `Refused` where the answer is another one."""
+        """Return the response to a batch: 200, 202, or 403 if the engine has not read the key file yet.
+
+        Raise `Refused` for any other response.
+        """
         body: dict[str, Any] = {"host": urlsplit(self.submission.site).netloc, "key": self.engine.key}
         if self.engine.settings.key_location:
             body["keyLocation"] = self.engine.settings.key_location
@@ -177,7 +180,7 @@ class _Work:
         )
 
     def _verify_key(self) -> None:
-        """Raises `Refused` unless the public key file contains the key; otherwise every URL would be refused."""
+        """Raise `Refused` unless the public key file contains the key. Otherwise every URL would be refused."""
         key = self.engine.key
         location = self._key_location()
         reply = self.exchange.request("GET", location, "reading the key file")
@@ -197,7 +200,7 @@ class _Work:
         return self.engine.settings.key_location or f"{self.submission.site.rstrip('/')}/{self.engine.key}.txt"
 
     def _scope(self) -> str:
-        """What a URL must begin with: the folder of the key file."""
+        """Return the folder of the key file. Only URLs below it can be sent."""
         return self._key_location().rpartition("/")[0] + "/"
 
     def _sent_today(self) -> int:
@@ -245,7 +248,7 @@ class _Work:
 
 
 def _urls(tables: Collection[pa.Table]) -> tuple[int, int]:
-    """How many URLs changed in these runs, each counted once; how many of them the last one of theirs removed."""
+    """Return the number of distinct URLs in these runs, and the number whose newest change is a removal."""
     seen, removed = np.empty(0, np.uint64), 0
     for table in reversed(list(tables)):
         hashes = hash64(table["loc"])
@@ -258,9 +261,9 @@ def _urls(tables: Collection[pa.Table]) -> tuple[int, int]:
 def _load(
     waiting: list[Waiting], tables: dict[str, pa.Table], submission: Submission
 ) -> tuple[list[Waiting], list[pa.Table], int]:
-    """The runs that can still be sent, each run's changes in order, and the rows of those that can't.
+    """Return the runs that can still be sent, the ordered changes of each, and the number of rows that can't be sent.
 
-    `tables`: the changes that were read already.
+    `tables`: changes that were read already, by run.
     """
     kept: list[Waiting] = []
     changes: list[pa.Table] = []

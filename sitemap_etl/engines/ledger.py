@@ -1,4 +1,4 @@
-"""What is remembered of an engine between runs: one JSON object in the state, saved after every accepted step."""
+"""Ledger of an engine: one JSON object in the state, saved after every accepted step."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sitemap_etl.errors import Refused
 
 FORMAT: Final = 1
 RUNS_KEPT: Final = 30
-"""How many runs are remembered, so that a retry sends nothing twice."""
+"""Number of runs that are recorded, so that a retry sends nothing twice."""
 MOST_PENDING: Final = 1_000
-"""How many addresses of one kind may be pending at a time."""
+"""Maximum number of pending addresses of one kind."""
 
 
 class Ledger(Protocol):
-    """Loads and saves the data of one engine. `load` returns `{}` if there is none yet."""
+    """Storage for the data of one engine. `load` returns `{}` if nothing was saved yet."""
 
     def load(self) -> dict[str, Any]: ...
 
@@ -38,18 +38,18 @@ class Book:
         self._ledger.save(self.data)
 
     def knows(self, run_id: str) -> bool:
-        """Whether this run was entered before, by an earlier attempt or by `sitemap-etl ping`."""
+        """Return True if this run was entered before, by an earlier attempt or by `sitemap-etl ping`."""
         return run_id in self.data.get("runs", [])
 
     def enter(self, run_id: str) -> None:
-        """Remember the run; the oldest are forgotten."""
+        """Record the run, and drop the oldest ones."""
         self.data["runs"] = [*(run for run in self.data.get("runs", []) if run != run_id), run_id][-RUNS_KEPT:]
 
 
 class Pending:
-    """The addresses of which an engine has not been notified yet, over all runs, by kind.
+    """Addresses that an engine has not accepted yet, from all runs, by kind.
 
-    The addresses of a run are entered once. Each is removed when the engine accepts it; the others stay pending.
+    The addresses of a run are entered once. Each stays pending until the engine accepts it.
     """
 
     def __init__(self, book: Book) -> None:
@@ -59,7 +59,7 @@ class Pending:
         )  # its name in the ledgers of the first release
 
     def enter(self, run_id: str, new: dict[str, Sequence[str]], *, again: bool) -> None:
-        """Add `new`, unless the run was entered before and not `again`; drop kinds that are not in `new`."""
+        """Add `new`, unless the run was entered before (`again` adds it anyway). Drop kinds that are not in `new`."""
         fresh = again or not self._book.knows(run_id)
         for kind in [kind for kind in self._pending if kind not in new]:
             del self._pending[kind]

@@ -1,4 +1,4 @@
-"""Google Search Console: submits changed indexes, removes old ones, and reads what Google found.
+"""Google Search Console: submit changed indexes, remove old ones, and read Google's findings.
 
 https://developers.google.com/webmaster-tools/v1/sitemaps
 """
@@ -133,7 +133,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         return token
 
     def _account(self) -> dict[str, Any]:
-        """The parsed key file. Raises `ConfigError`, which shows none of its content."""
+        """Return the parsed key file. Raise `ConfigError`, which shows none of its content."""
         text = self.settings.key.text if self.settings.key else ""
         problem, account = (
             "is not the key file of a service account (JSON with client_email, private_key and token_uri)",
@@ -148,7 +148,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
             else:
                 account = account if is_secure(account["token_uri"]) else None
         except OSError as error:
-            # Its text would show the value, which may be a key that was meant to be JSON.
+            # The error's text shows the value, which can be a key that was meant to be JSON.
             problem, account = f"names a file that can't be read ({type(error).__name__})", None
         except (ValueError, KeyError, TypeError, RecursionError):
             account = None
@@ -157,7 +157,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         return dict(account)
 
     def _check(self, address: str) -> None:
-        """Raises `Refused` for an index that the property does not cover."""
+        """Raise `Refused` for an index that the property does not cover."""
         if self.settings.property.startswith(DOMAIN):
             host, domain = (urlsplit(address).hostname or ""), self.settings.property.removeprefix(DOMAIN)
             covered = host == domain or host.endswith(f".{domain}")
@@ -170,7 +170,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
             )
 
     def _call(self, exchange: Exchange, method: str, address: str, headers: dict[str, str]) -> Reply:
-        """One request about one index; both path segments are fully percent-encoded."""
+        """Send one request about one index. Both path segments are fully percent-encoded."""
         site, index = quote(self.settings.property, safe=""), quote(address, safe="")
         url = f"{self.settings.endpoint.rstrip('/')}/sites/{site}/sitemaps/{index}"
         what = {"PUT": "submitting", "DELETE": "deleting", "GET": "reading the status of"}[method]
@@ -191,7 +191,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         return "Check the property and the address of the index."
 
     def _read_back(self, exchange: Exchange, address: str, headers: dict[str, str]) -> dict[str, Any]:
-        """What Google reports of an index; if that is not usable, the reason is under `problem`."""
+        """Return Google's report on an index, or the reason under `problem` if it is not usable."""
         try:
             reply = self._call(exchange, "GET", address, headers)
         except (Refused, Unavailable) as error:
@@ -205,7 +205,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
 
 
 def _number(value: Any) -> int | None:
-    """Longs arrive as JSON strings."""
+    """Return a number that arrives as a JSON string, or None."""
     try:
         return int(value)
     except (ValueError, TypeError):
@@ -234,7 +234,7 @@ def _said(reply: Reply, redact: Redactor) -> str:
 
 
 def _found(indexes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Errors and warnings that Google reports, for the report."""
+    """Return Google's errors and warnings as lines for the report."""
     return [
         f"Google found {found.get('errors') or 0:,} errors and {found.get('warnings') or 0:,} warnings in {address}"
         for address, found in indexes.items()

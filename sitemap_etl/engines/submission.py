@@ -1,4 +1,4 @@
-"""What a run sends to the engines, and an engine's answer."""
+"""Submission of a run to the engines, and an engine's answer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from sitemap_etl.frozen import Frozen
 
 
 def _forgotten(_run_id: str) -> pa.Table | None:
-    """The default of `earlier`: no changes of earlier runs exist."""
+    """Return None: no changes of earlier runs exist. The default of `earlier`."""
     return None
 
 
 class Index(Frozen):
-    """A published index: its public address, and whether this run wrote it anew."""
+    """Published index. `changed`: True if this run wrote it."""
 
     address: str
     changed: bool
 
 
 class Submission(Frozen):
-    """What a run sends to the engines.
+    """Changes that a run sends to the engines.
 
-    `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: URLs of the site now.
-    `pending_runs`: earlier runs, oldest first, of which no engine was notified; `earlier` returns their changes.
-    `quiet_because`: why engines that send URLs send nothing (first publish, fingerprints reset, lost state); `all`
-    overrides it. For messages: `site_file`, where the site was read from, and `before`, the run after which all of this
-    changed, None where `ping --since` does not know it. `earlier`: returns the changes of an earlier run, None
-    if they no longer exist. Those of a run in `Engine.pending` are requested again in later runs and must not
-    change meanwhile: `ping --since` therefore stores its changes under a `run_id` of its own.
+    `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: number of URLs of the site now.
+    `pending_runs`: earlier runs, oldest first, that no engine was notified of.
+    `earlier`: returns the changes of an earlier run, or None if they no longer exist. The changes of a run in
+    `Engine.pending` are requested again in later runs and must not change until then. So `ping --since` stores its
+    changes under its own `run_id`.
+    `quiet_because`: reason why engines that send URLs send nothing (first publish, fingerprints reset, lost state).
+    `all` overrides it.
+    `site_file`: path of the site file, for messages. `before`: the run before these changes, for messages. None if
+    `ping --since` can't find it.
     """
 
     name: str
@@ -52,11 +54,11 @@ class Submission(Frozen):
     earlier: Callable[[str], pa.Table | None] = field(default=_forgotten, repr=False)
 
     def changes_of(self, run_id: str) -> pa.Table | None:
-        """The changes of this run or an earlier one, None if they no longer exist."""
+        """Return the changes of this run or an earlier one, or None if they no longer exist."""
         return self.changes if run_id == self.run_id else self.earlier(run_id)
 
     def addresses(self) -> list[str]:
-        """The addresses of the indexes to send: the changed ones, or all with `all`."""
+        """Return the addresses of the indexes to send: the changed ones, or all with `all`."""
         return [index.address for index in self.indexes if index.changed or self.all]
 
     def by_hand(self, engine: str, *options: str) -> str:
@@ -68,7 +70,7 @@ Status = Literal["accepted", "nothing", "skipped", "partial", "refused", "unavai
 
 
 class Answer(Frozen):
-    """The outcome of a submission. It goes into manifest, report and JSON, and never contains a secret.
+    """Outcome of a submission. Manifest, report and JSON contain it. It never contains a secret.
 
     | status | means |
     |---|---|
@@ -90,7 +92,7 @@ class Answer(Frozen):
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused or got no response; the run still counts as published, with exit code 3."""
+        """True if something was refused or got no response. The run still counts as published, with exit code 3."""
         return self.status in ("partial", "refused", "unavailable")
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""WebSub: notifies the hubs of the feeds that changed.
+"""WebSub: notify hubs of changed feeds.
 
-https://www.w3.org/TR/websub/ leaves publishing to the hub; all public hubs take `hub.mode=publish` with `hub.url`s.
+https://www.w3.org/TR/websub/ does not define publishing. All public hubs accept `hub.mode=publish` with `hub.url`s.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Why a URL is listed, or not."""
+"""Explanations of why a URL is listed or not."""

@@ -1,4 +1,4 @@
-"""What is said of one URL that a person asked for: the facts as records, and one sentence."""
+"""The answer about one URL: facts as records, and one sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kind: TypeAlias = Literal["listed", "excluded", "rejected", "duplicate", "absent
 
 
 class NamedRun(Frozen):
-    """A run as answers name it; what is not known of it is None."""
+    """Run in an answer. Unknown fields are None."""
 
     run_id: str | None
     at: str | None
@@ -30,11 +30,11 @@ class NamedRun(Frozen):
 
     @classmethod
     def of(cls, report: Report) -> NamedRun:
-        """The run of a report."""
+        """Return the run of a report."""
         return cls(report.run_id, report.summary.now, report.status)
 
     def in_words(self, what: str = "run") -> str:
-        """As: run 20261101T020000Z-5f97 of 2026-11-01 02:00 UTC, which was refused,."""
+        """Return a phrase such as: run 20261101T020000Z-5f97 of 2026-11-01 02:00 UTC, which was refused,."""
         text = f"{what} {self.run_id}"
         if self.at:
             text += f" of {self.at[:10]} {self.at[11:16]} UTC"
@@ -43,9 +43,9 @@ class NamedRun(Frozen):
 
 
 class Since(Frozen):
-    """Since when a row is as it is. `how`: added, changed, first publish, or added or changed where it is not known.
+    """Start of a row's current content. `how`: added, changed, first publish, or added or changed if that is unknown.
 
-    `before`: of a first publish whose run is no longer kept, a time at which it was over.
+    `before`: a time after the first publish, if its run is no longer kept.
     """
 
     at: str | None
@@ -55,18 +55,19 @@ class Since(Frozen):
 
     @property
     def run(self) -> NamedRun:
+        """Run that added or changed the row."""
         return NamedRun(self.run_id, self.at)
 
 
 class Cluster(Frozen):
-    """The hreflang group of a page, and its languages there."""
+    """Hreflang group of a page, and its languages in the group."""
 
     group: str
     hreflang: tuple[str, ...]
 
 
 class Link(Frozen):
-    """Another language of a page."""
+    """Link to another language of a page."""
 
     hreflang: str
     href: str
@@ -116,10 +117,11 @@ class Later(Frozen):
 
     @property
     def kind(self) -> Kind:
+        """Outcome of the URL in the run."""
         return kind_of(self.listed, self.rows)
 
     def lost(self) -> str:
-        """What became of the URL at this run, which would not list it."""
+        """Return the reason why this run would not list the URL, as a clause."""
         run = self.run.in_words()
         rows = [row for row in self.rows.shown if row.answer == self.kind]
         if rows:
@@ -135,7 +137,7 @@ class Later(Frozen):
 
 
 class Changes(Frozen):
-    """A read of a section that asked for changed rows only. `full_at`: when all of its rows were read last."""
+    """Incremental read of a section. `full_at`: the time of its last full read."""
 
     run: NamedRun
     full_at: str
@@ -150,13 +152,13 @@ class Dropped(Frozen):
 
 @dataclass
 class Explained:
-    """Everything that is known of a URL.
+    """All facts about a URL.
 
-    `listed`, `views`: where and how it is public now. `rows`: source rows of it that are not listed. `last_listed`:
-    the set before that listed it. `later`: what the newest run found, where that was not published. `nearest`:
-    listed locs that differ in spelling only. `unreported`: the run that read last left no report. `dropped`: the
-    section that listed it, where that left the site file. `changes`: the read that did not yield it, where that asked
-    for changed rows only.
+    `listed`, `views`: its published entries. `rows`: its source rows that are not listed. `last_listed`: the last
+    release that listed it, if the current one does not. `later`: the result of the newest run, if it was not published.
+    `nearest`: listed locs that differ only in spelling. `unreported`: True if the last run that read the sources left
+    no report. `dropped`: the section that listed it, if the site file no longer has it. `changes`: the last read, if it
+    was incremental and did not yield the URL.
     """
 
     asked: Asked
@@ -176,10 +178,11 @@ class Explained:
 
     @property
     def kind(self) -> Kind:
+        """Outcome of the URL in the run."""
         return kind_of(self.listed, self.rows)
 
     def sentence(self) -> str:
-        """The answer in one sentence."""
+        """Return the answer in one sentence."""
         shown = self.asked.text
         if self.asked.canonical not in (None, shown):
             shown = f"{shown} ({self.asked.canonical})"
@@ -209,7 +212,7 @@ class Explained:
         return f"{head}: {self._absent()}{near}"
 
     def _absent(self) -> str:
-        """Why no row of the URL is known."""
+        """Return the reason why no row of the URL is known."""
         back = self._rolled_back()
         if self.dropped is not None:
             return f"its section {self.dropped.section} is not in the site file of {self.dropped.run.in_words()}{back}"
@@ -230,7 +233,7 @@ class Explained:
         return f"it was not in the source at {self.read_by.in_words()}{back}{also}"
 
     def _rolled_back(self) -> str:
-        """That a rollback went back to that run, where a later one had listed the page."""
+        """Return a clause about the rollback, if it went back to a run before the page was listed."""
         if self.published is None or self.last_listed is None or self.published.rolled_back_to is None:
             return ""
         if (self.last_listed.run_id or "") <= self.published.rolled_back_to:
@@ -239,7 +242,7 @@ class Explained:
 
 
 def json_of(answer: Explained) -> dict[str, Any]:
-    """What `explain --json` prints of one URL."""
+    """Return the JSON that `explain --json` prints for one URL."""
     later = answer.later
     return {
         "url": answer.asked.text,
@@ -273,7 +276,7 @@ def _run_json(run: NamedRun | None, *names: str) -> dict[str, Any] | None:
 
 
 def _listing_json(listing: Listing) -> dict[str, Any]:
-    """A listing, without what does not belong to its kind."""
+    """Return a listing as JSON, without the keys that its kind does not have."""
     shown = asdict(listing)
     if listing.since is None:
         del shown["since"]
@@ -283,12 +286,12 @@ def _listing_json(listing: Listing) -> dict[str, Any]:
 
 
 def _rows_json(rows: Rows) -> dict[str, Any]:
-    """How many rows of each kind, and a few."""
+    """Return the number of rows of each kind, and some of the rows."""
     return {"counts": {kind: n for kind, n in rows.counts.items() if n}, "rows": [asdict(row) for row in rows.shown]}
 
 
 def kind_of(listed: Listing | None, rows: Rows) -> Kind:
-    """The word for what became of a URL."""
+    """Return the outcome of a URL."""
     if listed is not None:
         return "listed"
     kinds: tuple[Kind, ...] = ("excluded", "rejected", "duplicate")
@@ -296,7 +299,7 @@ def kind_of(listed: Listing | None, rows: Rows) -> Kind:
 
 
 def row_in_words(row: SetAside) -> str:
-    """A row that was not listed: why, and where it came from."""
+    """Return the reason and the origin of a row that was not listed."""
     reason = _RULES.get(row.reason, row.reason)
     if row.row is None and row.read_by is None:
         return f"{reason} (as it was published: section {row.section} was not read)"

@@ -1,4 +1,4 @@
-"""Why a URL is listed, or not: from the state and the reports, without asking the source."""
+"""Explain why URLs are listed or not, from the state and the reports. No source is read."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from sitemap_etl.urls import UrlRules, canonical_url, canonicalize
 
 _TENTHS: Final = 10
 _LINKS: Final = 100
-"""Alternates of a page that are given."""
+"""Maximum alternates of a page in an answer."""
 
 
 def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[Explained]:
-    """One answer for each URL. Raises Refused where nothing was ever run."""
+    """Return one answer for each URL. Raise Refused if the site has neither a release nor a report."""
     return list(_Explainer(site, urls, environment).answers())
 
 
@@ -44,7 +44,7 @@ class _Reading(Frozen):
 
 
 class _Explainer:
-    """The state of a site and the reports that speak of it, asked for some URLs."""
+    """State and reports of a site, and the requested URLs."""
 
     def __init__(self, site: Site, urls: Sequence[str], environment: Environment) -> None:
         self.site = site
@@ -80,9 +80,9 @@ class _Explainer:
         return asked, done.reason.to_pylist()
 
     def _reports(self) -> tuple[list[_Reading], Report | None, Report | None]:
-        """What says which rows the public set left out, the newest run of it, and a later one.
+        """Return the reports about rows that the release does not list, its newest report, and a later unpublished one.
 
-        A section's rows are those of the last run that read it, and those that time took off its list since then.
+        Rows of a section are in the report of the last run that read it. Later reports have rows that left it by age.
         """
         read: list[_Reading] = []
         last: Report | None = None
@@ -110,17 +110,17 @@ class _Explainer:
         return read, last, unpublished
 
     def _unreported(self) -> bool:
-        """Whether the run that published the set was the last to read, and ended before its report was there."""
+        """Return True if the run that published the release read last, and ended before it wrote its report."""
         manifest = self.manifest
         if manifest is None or manifest.rolled_back_to is not None:
             return False
         if self.last is not None and self.last.run_id >= manifest.run_id:
             return False
-        return read_attempt(self.work, manifest.run_id) is not None  # rows that are forgotten make a set without a run
+        return read_attempt(self.work, manifest.run_id) is not None  # `state forget` makes a release without a run
 
     @cached_property
     def _changes(self) -> dict[str, Changes]:
-        """The sections of which the last read asked for changed rows only, and that read."""
+        """Section → its last read, if that was incremental."""
         found = {}
         for reading in self.read:
             now = reading.report.summary.now
@@ -132,7 +132,7 @@ class _Explainer:
         return found
 
     def answers(self) -> Iterator[Explained]:
-        """The answers, in the order of the URLs."""
+        """Yield the answers, in the order of the URLs."""
         aside = [set_aside(self.work, one.report, self.asked, self.rules, one.sections) for one in self.read]
         later: dict[str, Rows] = {}
         if self.unpublished is not None:
@@ -162,7 +162,7 @@ class _Explainer:
     # --- listed ----------------------------------------------------------------------------------
 
     def _place(self, answer: Explained) -> None:
-        """Where the loc is listed, and in which views."""
+        """Set the published entries of the loc."""
         if self.set is None or self.provenance is None:
             return
         listings = [] if answer.asked.canonical is None else self.set.find(answer.asked.canonical)
@@ -198,7 +198,7 @@ class _Explainer:
         )
 
     def _recent(self, found: Found) -> list[Listing]:
-        """The file of recent changes that shows the row again, where there is one."""
+        """Return the entry in the file of recent changes, if it has the row."""
         assert self.manifest is not None
         if self.site.recent is None or found.row["since"] is None:
             return []
@@ -213,7 +213,7 @@ class _Explainer:
     # --- not listed, or not any more -------------------------------------------------------------
 
     def _left(self, answer: Explained) -> None:
-        """Which set and section listed the URL last, and whether the source was asked for all rows since then."""
+        """Set the facts about a URL that is not listed: its last release, its section, and incremental reads."""
         loc = answer.asked.canonical
         last = None if self.provenance is None or loc is None else self.provenance.last_listed(loc)
         if self.provenance is None or last is None:
@@ -224,7 +224,7 @@ class _Explainer:
         answer.changes = self._changes.get(section)
 
     def _later(self, unpublished: Report, answer: Explained, rows: Rows) -> Later:
-        """What the newest run, which was not published, found of the URL."""
+        """Return the result of the newest run, which was not published."""
         asked = answer.asked
         later = Later(NamedRun.of(unpublished), None, (), self.proposed is not None, rows)
         if self.proposed is None or asked.canonical is None:
@@ -241,7 +241,7 @@ class _Explainer:
         return later if other is None else replace(later, nearest=(Near.of(asked.canonical, other),))
 
     def _nearest(self, asked: Asked) -> list[Near]:
-        """Listed locs that are the URL but for their spelling: by name first, then among their neighbours."""
+        """Return listed locs that differ only in spelling: first common spellings, then similar neighbors."""
         url = asked.canonical or on_site(asked.text, self.rules)
         if self.set is None or url is None:
             return []

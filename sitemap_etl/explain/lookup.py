@@ -1,4 +1,4 @@
-"""Where a set lists a URL, and since when: of each section at most one shard's rows are read."""
+"""Find the entries of a URL in a release, and their history. Each section needs the rows of one shard at most."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS: Final = (
     "since",
 )
 _HELD: Final = 16
-"""Snapshots kept in memory, each of at most a file's rows: URLs asked for together often lie together."""
+"""Number of snapshots in memory, each with the rows of one file. URLs of one request are often in the same file."""
 
 
 class Shelf:
@@ -44,7 +44,7 @@ class Shelf:
         self._held: OrderedDict[str, pa.Table] = OrderedDict()
 
     def rows(self, snapshot: str) -> pa.Table:
-        """The rows of a snapshot, ordered by loc: COLUMNS."""
+        """Return the rows of a snapshot, ordered by loc, with the columns of `COLUMNS`."""
         if snapshot not in self._held:
             self._held[snapshot] = self.state.snapshot(snapshot, COLUMNS).combine_chunks()
             if len(self._held) > _HELD:
@@ -182,7 +182,7 @@ class Provenance:
         return Since(moment, None, "added or changed")
 
     def last_listed(self, loc: str) -> tuple[NamedRun, str] | None:
-        """The newest set before this one that lists the loc, and the section; None where no kept one does."""
+        """Return the newest earlier release that lists the loc, and the section. None if no kept release does."""
         for manifest in self._back():
             if manifest is self._chain[0]:
                 continue
@@ -218,7 +218,7 @@ class Provenance:
                 break
             oldest = manifest
         else:
-            if oldest.base is not None:  # what was before it is no longer kept
+            if oldest.base is not None:  # earlier manifests are no longer kept
                 return Since(None, None, "first publish", before=oldest.now)
         return Since(oldest.now, oldest.run_id, "first publish")
 
@@ -242,5 +242,5 @@ class Provenance:
                 base = self._chain[-1].base
                 older = None if base is None else self.state.kept_manifest(base)
                 if older is None:
-                    return  # forgotten: only the last sets are kept
+                    return  # removed: only the last releases are kept
                 self._chain.append(older)

@@ -1,4 +1,4 @@
-"""What runs left under `reports/`: which sections they read, and the rows they did not list."""
+"""Reports of runs: the sections that they read, and the rows that they did not list."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sitemap_etl.storage import Storage
 from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize
 
 KINDS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicate"}
-"""Report files of set-aside rows, and what one of their rows is."""
+"""Report table of rows that are not listed → their outcome."""
 SHOWN: Final = 20
-"""Rows of one kind that are given for one URL; all are counted."""
+"""Maximum rows of one outcome in the answer about a URL. All are counted."""
 _LOOKED_BACK: Final = 40
-"""Reports that are opened at most, in search of the run that last read a section."""
+"""Maximum reports that are opened to find the run that last read a section."""
 
 
 class Report(Frozen):
@@ -40,21 +40,22 @@ class Report(Frozen):
 
     @property
     def status(self) -> str:
+        """Status of the run."""
         return self.summary.status
 
     @property
     def read(self) -> frozenset[str]:
-        """The sections it read."""
+        """Sections that the run read."""
         return frozenset(self.splits.read)
 
     def left_out(self, section: str) -> bool:
-        """Whether it left out rows of a section that it may not have read."""
+        """Return True if the run excluded rows of a section, or counted duplicates, possibly without reading it."""
         counts = self.summary.sections.get(section)
         return counts is not None and counts.excluded + counts.duplicates > 0
 
     @property
     def public(self) -> bool:
-        """Whether what is public is what this run found."""
+        """True if the published files have the result of this run."""
         return self.status in ("published", "unchanged", "partial")
 
 
@@ -98,7 +99,7 @@ class Rows:
 
 
 def reports(work: Storage) -> Iterator[Report]:
-    """The runs that left a report, newest first. One that can't be read is passed over."""
+    """Yield the reports of runs, newest first. Reports that can't be read are skipped."""
     names = {run for stat in work.list(layout.REPORTS) if stat.key == layout.summary(run := layout.run_of(stat.key))}
     for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
         report = report_of(work, run_id)
@@ -107,7 +108,7 @@ def reports(work: Storage) -> Iterator[Report]:
 
 
 def report_of(work: Storage, run_id: str) -> Report | None:
-    """What a run left; None where it is gone, or can't be read."""
+    """Return the report of a run, or None if it was removed or can't be read."""
     try:
         summary = read_document(work, layout.summary(run_id), Summary)
         splits = read_document(work, layout.splits(run_id), Splits)
@@ -124,7 +125,7 @@ class Asked(Frozen):
     anywhere: str | None  # its canonical form on any host
 
     def raw(self, rules: UrlRules) -> list[str]:
-        """What a source may literally have had."""
+        """Return the texts that a source can have for this URL."""
         found = [self.text, self.text.strip(), self.canonical, self.anywhere]
         if self.canonical is not None:
             path = self.canonical.removeprefix(rules.site)
@@ -132,7 +133,10 @@ class Asked(Frozen):
         return [text for text in dict.fromkeys(found) if text]
 
     def needle(self) -> str | None:
-        """The longest plain piece of its path and query: any spelling of it has that, but for needless escapes."""
+        """Return the longest part of path and query without special characters, or None.
+
+        Every spelling of the URL has it, except with unnecessary escapes.
+        """
         rest = re.sub(r"^https?://[^/?]*", "", self.canonical or self.anywhere or "")
         pieces = re.split(r"%[0-9A-F]{2}|[^A-Za-z0-9_-]+", rest)
         return max(pieces, key=len) or None
@@ -192,7 +196,7 @@ def _look(
 
 
 def _condition(asked: Sequence[Asked], rules: UrlRules) -> pc.Expression:
-    """What narrows a file down to the rows that may be one of these URLs."""
+    """Return a filter that finds every row that can be one of these URLs, and some others."""
     exact = pa.array([one.canonical for one in asked if one.canonical is not None], pa.string())
     condition = pc.field("canonical").isin(exact)
     raw = pa.array([text for one in asked for text in one.raw(rules)], pa.string())

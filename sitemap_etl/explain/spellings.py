@@ -1,4 +1,4 @@
-"""Other spellings of a URL: what a person may have meant who asks for one that is not listed. Pure."""
+"""Other spellings of a URL, to suggest listed pages. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _WORDS: Final = {
     "query": "the query",
     "percent-encoding": "percent-encoding",
 }
-"""In what a listed loc may differ from the URL asked for and still be shown as the nearest."""
+"""Part of a URL that can differ in a suggested loc → its name in messages."""
 _PARTS: Final = re.compile(r"(https?)://([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE | re.DOTALL)
 
 
 def on_site(text: str, rules: UrlRules) -> str | None:
-    """The URL as it would be on the site: its own path and query, the site's scheme and host; None for no URL."""
+    """Return the URL with the site's scheme and host, or None if `text` is not a URL."""
     for candidate in (text, f"https://{text}", "".join(text.split())):
         try:
             parts = _PARTS.fullmatch(canonical_url(candidate))
@@ -39,7 +39,10 @@ def on_site(text: str, rules: UrlRules) -> str | None:
 
 
 def spellings(url: str, rules: UrlRules) -> list[str]:
-    """Canonical URLs on the site that differ from `url` (one of the site's) in spelling, the most like it first."""
+    """Return canonical URLs that differ from `url` only in spelling, the most similar first.
+
+    `url`: a canonical URL on the site.
+    """
     rest = url.removeprefix(rules.site)
     path, mark, query = rest.partition("?")
     paths = [
@@ -60,16 +63,16 @@ def spellings(url: str, rules: UrlRules) -> list[str]:
 
 
 def alike(locs: pa.Array, url: str) -> list[str]:
-    """The locs that are `url` but for case, a slash at the end, the query or the percent-encoding.
+    """Return up to three locs that differ from `url` only in case, trailing slash, query or percent-encoding.
 
-    `locs` and `url` are canonical and on one site. At most three, the most like it first.
+    The most similar is first. `locs` and `url`: canonical, and on the same site.
     """
     wanted = _folded(url)
     folded = pc.utf8_rtrim(pc.replace_substring_regex(pc.utf8_lower(locs), r"\?.*$", ""), "/")
     same = pc.fill_null(pc.equal(folded, wanted), False)
     found = locs.filter(same).to_pylist()
     encoded = locs.filter(pc.and_(pc.invert(same), pc.match_substring(locs, "%")))
-    found += [loc for loc in encoded.to_pylist() if _folded(loc) == wanted]  # the few that have escapes
+    found += [loc for loc in encoded.to_pylist() if _folded(loc) == wanted]  # only locs with escapes, which are few
     return sorted((loc for loc in found if loc != url), key=lambda loc: (len(differences(url, loc)), loc))[:3]
 
 
@@ -78,7 +81,7 @@ def _folded(url: str) -> str:
 
 
 def differences(one: str, other: str) -> list[str]:
-    """In what two URLs differ: their names, or nothing where it is more than that."""
+    """Return the names of the parts in which two URLs differ, or nothing if they differ in more than spelling."""
     ours, theirs = _PARTS.fullmatch(one), _PARTS.fullmatch(other)
     if ours is None or theirs is None:
         return []
@@ -99,6 +102,6 @@ def differences(one: str, other: str) -> list[str]:
 
 
 def in_words(differing: Sequence[str]) -> str:
-    """What differs, for the middle of a sentence: the trailing slash and case."""
+    """Return a phrase such as: the trailing slash and case."""
     words = [_WORDS[name] for name in differing]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,8 +1,8 @@
-"""When a page last changed: dates of the source, fingerprints of its content, and the rule that joins them.
+"""Lastmods: dates of the source, fingerprints of content, and the rule that combines them.
 
-A lastmod is published and remembered as text: `YYYY-MM-DD` where the source has a date, `YYYY-MM-DDThh:mm:ssZ` (UTC)
-where it has an instant. Both are valid in W3C-DTF and in the XSD, and they sort as they read. Until then it is a
-*moment*, a number that sorts alike.
+A lastmod is published and stored as text: `YYYY-MM-DD` if the source has a date, `YYYY-MM-DDThh:mm:ssZ` (UTC) if it has
+an instant. Both are valid in W3C-DTF and in the XSD, and their text order is their order in time. Until rendering, a
+lastmod is a *moment*, a number with the same order.
 """
 
 from __future__ import annotations

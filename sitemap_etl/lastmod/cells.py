@@ -1,8 +1,8 @@
-"""One 64-bit number for what a row's columns hold: when it changes, the page has changed.
+"""Fingerprints: one 64-bit number for the values of a row's columns. If it changes, the page has changed.
 
-It is state: it lies in the snapshots and must be the same on every machine, release and splitting of
-the source, and for every physical form that Arrow has for a value. The definition, in the terms of
-`hashes` (`hash64` of bytes, `combine` of numbers):
+Fingerprints are stored in snapshots. They must be the same on every machine, in every version, for every division into
+splits, and for every physical form of a value in Arrow. The definition, in terms of `hashes` (`hash64` of bytes,
+`combine` of numbers):
 
     row    combine(cell of each column, in the order of the columns' names)
     cell   hash64 of null, or combine(hash64(kind), hash64(payload))
@@ -13,21 +13,20 @@ the source, and for every physical form that Arrow has for a value. The definiti
 | `int` | all integers, and floats that hold a whole number up to 2^53 | int64, little-endian (modulo 2^64) |
 | `float` | all other floats | float64, little-endian; every NaN is 7FF8000000000000 |
 | `decimal` | all decimals | plain digits without trailing zeros: `-1.5`, `100`, `0` |
-| `text` | string, large, view, dictionary of it | UTF-8 as it is: not trimmed, not normalised |
+| `text` | string, large, view, dictionary | UTF-8 unchanged: not trimmed, not normalized |
 | `binary` | binary, large, view, fixed | the bytes |
 | `date` | date32, date64 | days since 1970, as int |
 | `local` | timestamp without a zone | microseconds of the local clock since 1970, floored, as int |
 | `instant` | timestamp with any zone | microseconds since 1970 UTC, floored, as int |
 | `time`, `duration` | time32/64, duration | microseconds, floored, as int |
 | `list` | lists of any layout | the cells of its elements, 8 bytes little-endian each |
-| `struct` | struct | the cells of its fields, in the order of their names, likewise |
-| `map` | map | combine(cell of key, cell of value) of each entry, sorted ascending as uint64, likewise |
+| `struct` | struct | the cells of its fields, in the order of their names, 8 bytes each |
+| `map` | map | combine(cell of key, cell of value) of each entry, sorted ascending as uint64, 8 bytes each |
 | `null` | null | always null |
 
-An order that carries no meaning (columns in the rule, fields, entries of a map) does not count. A null
-is not an empty text. `int` 1, `decimal` 1 and `text` 1 are three things: a column that changes its kind
-is another definition, which `comparable` tells. `int` and `float` are one: in SQLite a column of whole
-numbers is one of floats as soon as a single value is.
+Orders without meaning don't count: columns in the rule, fields, entries of a map. A null differs from an empty text.
+`int` 1, `decimal` 1 and `text` 1 differ, so a change of kind is a new definition, which `comparable` detects. `int` and
+`float` are the same kind: in SQLite, one fractional value turns a column of integers into floats.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ from .definition import kinds, name
 _NULL: Final[np.uint64] = hash64(pa.nulls(1, pa.string()))[0]
 _NAN: Final = np.uint64(0x7FF8000000000000)
 _EXACT: Final = 2.0**53
-"""Up to here a float64 holds every whole number."""
+"""A float64 represents every integer up to this value."""
 _DAY: Final = 86_400_000
-"""Milliseconds."""
+"""Milliseconds of a day."""
 _MICROSECOND: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
-"""By what to multiply and divide a unit to get microseconds."""
+"""By unit, the multiplier and divisor that convert to microseconds."""
 
 
 def fingerprint(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Array:
-    """The fingerprint of each row over the named columns: uint64, never null.
+    """Return the fingerprint of each row over the named columns: uint64, never null.
 
-    Raises `InvalidSource` where a column is missing, there twice, or of a type without a definition.
+    Raises InvalidSource if a column is missing, ambiguous, or of a type without a definition.
     """
     named = kinds(table.schema, columns)
     parts = [_cells_of_column(table.column(table.schema.get_field_index(column))) for column, _ in named]
@@ -70,7 +69,7 @@ def _cells_of_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def _cells(array: pa.Array) -> np.ndarray:
-    """The cell of each value: uint64."""
+    """Return the cell of each value: uint64."""
     if isinstance(array, pa.ExtensionArray):
         return _cells(array.storage)
     if pa.types.is_run_end_encoded(array.type):
@@ -93,7 +92,7 @@ def _cells(array: pa.Array) -> np.ndarray:
 
 
 def _bytes(array: pa.Array) -> np.ndarray:
-    """Payload hashes of text and binary."""
+    """Return the payload hashes of text and binary."""
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     elif pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
@@ -111,7 +110,7 @@ def _integers(array: pa.Array) -> np.ndarray:
 
 
 def _numbers(array: pa.Array) -> np.ndarray:
-    """The cells of floats: those of `int` where they are whole numbers."""
+    """Return the cells of floats. Integral values have the cells of `int`."""
     real = _filled(array.cast(pa.float64())) + 0.0
     whole = (real == np.floor(real)) & (np.abs(real) <= _EXACT)
     bits = real.view(np.uint64)
@@ -126,7 +125,7 @@ def _decimals(array: pa.Array) -> np.ndarray:
 
 
 def _times(array: pa.Array) -> np.ndarray:
-    """Payload hashes of timestamps, times and durations: microseconds."""
+    """Return the payload hashes of timestamps, times and durations, in microseconds."""
     times, by = _MICROSECOND[array.type.unit]
     return _lanes(np.floor_divide(_behind(array) * times, by))
 
@@ -136,7 +135,7 @@ def _dates(array: pa.Array) -> np.ndarray:
 
 
 def _lists(array: pa.Array) -> np.ndarray:
-    # Flattened rather than cast: pyarrow 26 loses elements in casting views (and a null may cover some).
+    # Flattened rather than cast: pyarrow 26 loses elements when it casts views, and nulls can hide elements.
     return _runs(_cells(pc.list_flatten(array)), np.concatenate([[0], np.cumsum(lengths_of(array))]))
 
 
@@ -148,7 +147,7 @@ def _structs(array: pa.Array) -> np.ndarray:
 
 
 def _maps(array: pa.Array) -> np.ndarray:
-    """Payload hashes of maps: the order of their entries has no meaning, so they are sorted."""
+    """Return the payload hashes of maps. Entries are sorted, because their order has no meaning."""
     ends = array.offsets.to_numpy().astype(np.int64)
     first = int(ends[0])
     ends -= first
@@ -172,33 +171,33 @@ _PAYLOADS: Final[dict[str, Callable[[pa.Array], np.ndarray]]] = {
     "struct": _structs,
     "map": _maps,
 }
-"""`hash64` of each value's payload, anything where it is null; one for each kind but `null` and `float`."""
+"""`hash64` of each value's payload, anything for nulls. One function for each kind but `null` and `float`."""
 
 
 def _behind(array: pa.Array) -> np.ndarray:
-    """The integers behind dates and times: int64."""
+    """Return the integers that represent dates and times: int64."""
     return _filled(array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())).astype(np.int64)
 
 
 def _filled(array: pa.Array) -> np.ndarray:
-    """A numeric array as numpy, 0 where it is null; never through floats."""
+    """Return a numeric array as numpy with 0 for nulls, without conversion to floats."""
     return numbers_of(array)
 
 
 def _lanes(values: np.ndarray) -> np.ndarray:
-    """`hash64` of the little-endian bytes of each number."""
+    """Return the `hash64` of each number's little-endian bytes."""
     return _runs(values, np.arange(len(values) + 1))
 
 
 def _runs(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """`hash64` of the little-endian bytes of `values[ends[i]:ends[i + 1]]`, for each i."""
+    """Return the `hash64` of the little-endian bytes of `values[ends[i]:ends[i + 1]]`, for each i."""
     data = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
     offsets = ends.astype(np.int64) * values.itemsize
     return hash64(over(pa.large_binary(), offsets, data))
 
 
 def _plain_digits(array: pa.Array) -> pa.Array:
-    """Decimals as plain digits without trailing zeros. Arrow's own text turns to exponents for small ones."""
+    """Return decimals as plain digits without trailing zeros. Arrow's own text uses exponents for small numbers."""
     scale = array.type.scale
     large = pa.types.is_decimal256(array.type)
     array = array.cast(pa.decimal256(76, scale) if large else pa.decimal128(38, scale))

@@ -1,7 +1,7 @@
-"""The lastmod that a source's column says; what can't be true is left out and counted.
+"""Read lastmods from a source's column. Impossible values are dropped and counted.
 
-On its way to render it is a *moment*, a number: twice the seconds since 1970, and one more where it is an instant. A
-date stands for its midnight. Moments are in the order of the texts that are published, and cost less to carry about.
+Until rendering, a lastmod is a *moment*: twice the seconds since 1970, plus one if it is an instant. A date counts from
+its midnight. Moments sort like the published texts, and take less memory.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ REASONS: Final = {
     NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or name the column's format.",
     NO_DAY: "A year or a month is not enough: a lastmod needs a full date.",
 }
-"""Why a row loses its lastmod, each with a sentence. The row itself stays listed."""
+"""Reasons for dropping a lastmod, each with a sentence. The row itself stays listed."""
 
 _INT64: Final = 9.2e18
-"""A little under the largest int64: beyond it is no date in any unit."""
+"""A little less than the largest int64. Larger numbers are not dates in any unit."""
 _NUMBER: Final = r"^[+-]?([0-9]{1,18}|[0-8][0-9]{18}|9[01][0-9]{17})(\.[0-9]*)?$"
-"""Epoch text that an int64 holds."""
+"""Text of an epoch that fits into an int64."""
 _EPOCH_DIGITS: Final = 9
-"""Seconds since 1970 have nine digits from 1973 on. Shorter text alone is no reason to ask for a unit."""
+"""Minimum digits of a text that looks like an epoch. Seconds since 1970 have nine digits from 1973 on."""
 
 
 def moments(
@@ -55,17 +55,16 @@ def moments(
     tally: Tally,
     loc: pa.Array | None = None,
 ) -> pa.Array:
-    """The lastmod of each row as a moment (int64), null where there is none or it can't be true.
+    """Return the lastmod of each row as a moment (int64), null for missing and impossible values.
 
-    `column`: dates, timestamps with or without a zone, text or its bytes (as `dates` reads it), or numbers (text
-    of numbers too) that count `unit` since 1970. `form`: that of its texts and numbers, where `dates` does not read
-    them so (see `formats`). `timezone` is the zone of times that name none.
-    `read_at`: the moment the rows were read, with a zone. A value later than that, before 1990, or no
-    date at all becomes null and is counted in `tally` with examples as the source has them. `loc`: the pages that
-    examples name, where the column is one array.
+    `column`: dates, timestamps with or without a zone, text or bytes (as `dates` reads it), or numbers that count
+    `unit` since 1970, also as text. `form`: a format for its texts and numbers (see `formats`). `timezone`: zone of
+    times without one. `read_at`: time of the read, with a zone. Values later than that, before 1990, or without a valid
+    date become null, and are counted in `tally` with examples. `loc`: pages to name in examples, if the column is one
+    array.
 
-    Raises `InvalidSource` where a time needs a zone, a number a unit, or the type holds no dates;
-    `ConfigError` where the zone or the unit does not exist.
+    Raises InvalidSource if a time needs a zone, a number needs a unit, or the type can't hold dates; ConfigError if the
+    zone or the unit doesn't exist.
     """
     if read_at.tzinfo is None:
         raise ValueError("read_at needs a zone")
@@ -81,7 +80,7 @@ def moments(
 
 
 def texts(found: pa.Array) -> pa.Array:
-    """The text of each moment, YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ: string, null where there is none."""
+    """Return each moment as text, YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ: string, nulls stay null."""
     there = numbers_of(found)
     kind = np.where(there & 1, np.uint8(INSTANT), np.uint8(DATE))
     if found.null_count:
@@ -94,9 +93,9 @@ def texts(found: pa.Array) -> pa.Array:
 
 
 def newest_of(columns: Sequence[pa.Array]) -> pa.Array:
-    """The newest lastmod of each row, null where all are null. Takes and gives moments.
+    """Return the newest moment of each row, null if all are null.
 
-    An instant is newer than the date of the same day: the date says less and is its midnight at the earliest.
+    An instant is newer than the date of the same day, because a date counts from its midnight.
     """
     if not columns:
         raise ValueError("newest_of needs at least one column")
@@ -104,9 +103,9 @@ def newest_of(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def until(column: pa.Array | pa.ChunkedArray, now: str) -> pa.Array | pa.ChunkedArray:
-    """The lastmods (text) that can be true at `now`, an instant as text: those that are later are null.
+    """Return lastmods (text) with null for those that are later than `now`, an instant as text.
 
-    A date may be that of the next day: it may have begun elsewhere.
+    A date can be the next day's, which has already begun in other time zones.
     """
     tomorrow = (date.fromisoformat(now[:10]) + timedelta(days=1)).isoformat()
     latest = pc.if_else(pc.equal(pc.binary_length(column), len(tomorrow)), tomorrow, now)
@@ -177,7 +176,7 @@ class _Column:
         return pa.array(2 * written.seconds + is_instant, mask=None if there.all() else ~there)
 
     def _serial(self) -> Written:
-        """What a column of a spreadsheet's serial numbers says, as numbers or as text; other text as ever."""
+        """Read a column of spreadsheet serial numbers, as numbers or text. Other text is read as usual."""
         numbers = self.array
         written = Written(*(np.zeros(len(numbers), kind) for kind in (np.uint8, np.int64, np.uint8)))
         if pa.types.is_string(numbers.type):
@@ -186,17 +185,17 @@ class _Column:
             numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None)
         reals = _numbers(numbers, pa.float64(), np.nan)
         days, seconds, good = serials(reals)
-        valid, timed = _valid(numbers) & ~np.isnan(reals), seconds > 0  # NaN is how pandas writes a missing number
+        valid, timed = _valid(numbers) & ~np.isnan(reals), seconds > 0  # pandas writes NaN for a missing number
         kind = np.where(good, np.where(timed, np.uint8(LOCAL), np.uint8(DATE)), np.uint8(OTHER))
         written.kind[valid] = kind[valid]
         written.value[valid] = np.where(timed, days * DAY + seconds, days)[valid]
         return written
 
     def _counted(self) -> Written:
-        """What a column of numbers says."""
+        """Read a column of numbers."""
         valid = _valid(self.array)
         if pa.types.is_floating(self.array.type):
-            valid &= ~np.isnan(_numbers(self.array, pa.float64(), np.nan))  # how pandas writes a missing number
+            valid &= ~np.isnan(_numbers(self.array, pa.float64(), np.nan))  # pandas writes NaN for a missing number
         if self.unit is None and valid.any():
             self._ask_for_unit(int(np.argmax(valid)))
         seconds, good = _epoch(self.array, UNITS[self.unit or "s"])
@@ -204,7 +203,7 @@ class _Column:
         return Written(kind, seconds, np.zeros(len(kind), np.uint8))
 
     def _read_numbers(self, written: Written) -> None:
-        """Read the texts that are numbers, of a column of text."""
+        """Read the numbers in a column of text."""
         unread = np.flatnonzero((written.kind == OTHER) | (written.kind == COARSE))
         if not len(unread):
             return
@@ -223,7 +222,7 @@ class _Column:
             self.advice = f"Some are numbers: set their unit since 1970, such as {self._with_unit(at)}."
 
     def _advise_on_mail(self, written: Written) -> None:
-        """Name the format of dates as mails and feeds have them, if the first one that is unread is one."""
+        """Name the format of mail and feed dates in the advice, if the first unread text is one."""
         unread = written.kind == OTHER
         form = of_mail(self._shown(int(np.argmax(unread)))) if unread.any() else None
         if form is not None:
@@ -231,14 +230,14 @@ class _Column:
             self.advice = f"Some are dates of mails and feeds: name their format, {rule}."
 
     def _zoned(self, seconds: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """Seconds of UTC from seconds of the local clock, where `valid`. What no calendar has needs no zone."""
+        """Convert local seconds to UTC seconds at `valid`. Values outside the calendar need no zone."""
         beyond = (seconds < YEAR_1) | (seconds >= YEAR_10000)
         local = valid & ~beyond
         if not local.any():
             return seconds
         if self.timezone is None:
             self._ask_for_zone(int(np.argmax(local)))
-        # Two days beyond the bounds is out of them in every zone; nearer to the end of time, zones fail.
+        # Two days outside the bounds is outside in every zone. Zone arithmetic fails near the ends of the calendar.
         near = np.clip(seconds, self.first_second - 2 * DAY, self.last_second + 2 * DAY)
         try:
             zoned = placed(near, str(self.timezone))
@@ -247,7 +246,7 @@ class _Column:
         return np.where(beyond, seconds, zoned)
 
     def _disbelieve(self, written: Written, kind: int, first: int, last: int, width: int) -> None:
-        """Make what lies outside of the bounds no date, and count it. `width`: seconds of a unit of `value`."""
+        """Drop and count values outside the bounds. `width`: seconds per unit of `value`."""
         mine = written.kind == kind
         if not mine.any():
             return
@@ -264,14 +263,14 @@ class _Column:
         self.tally.add_rows(reason, mask, self._shown, self.loc, advice)
 
     def _advice(self) -> str:
-        """What to write for dates that can't be read, as an example: what they mean is for a person to say."""
+        """Return advice for unreadable dates, with an example of a rule. Only the user knows the right format."""
         wrong = "correct its format" if self.form else "name its format"
         zone = self.timezone or "Europe/Berlin"
         rule = f"lastmod: {{column: {self.name}, format: '%d.%m.%Y %H:%M', timezone: {zone}}}"
         return f"Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or {wrong}, such as {rule}."
 
     def _shown(self, at: int) -> str:
-        """Return a value as the source has it, also a time that Python can't hold."""
+        """Return a value as the source has it, even a time that Python can't represent."""
         value = self.array.slice(at, 1)
         timed = pa.types.is_timestamp(value.type) or pa.types.is_date(value.type)
         return str((spelled(value) if timed else value.cast(pa.string()))[0].as_py())
@@ -290,7 +289,7 @@ class _Column:
         )
 
     def _with_unit(self, at: int) -> str:
-        """The line to write, by the size of a number."""
+        """Return the line to add, with the unit that fits the size of a number."""
         size = abs(float(self._shown(at)))
         unit = "ns" if size >= 1e17 else "us" if size >= 1e14 else "ms" if size >= 1e11 else "s"
         return f"lastmod: {{column: {self.name}, unit: {unit}}}"
@@ -301,7 +300,7 @@ def _valid(array: pa.Array) -> np.ndarray:
 
 
 def _epoch(array: pa.Array, per_second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds since 1970 of an array of numbers or texts of numbers, floored, and where an int64 holds them."""
+    """Return seconds since 1970 of numbers or their texts, floored, and a mask of values that fit into an int64."""
     kind = array.type
     good = np.ones(len(array), bool)
     if pa.types.is_floating(kind):
@@ -319,5 +318,5 @@ def _epoch(array: pa.Array, per_second: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbers(array: pa.Array, kind: pa.DataType, missing: Any) -> np.ndarray:
-    """The array as numbers of `kind`, `missing` where it is null."""
+    """Return the array as numbers of `kind`, with `missing` for nulls."""
     return numbers_of(pc.cast(array, kind, safe=False), missing)

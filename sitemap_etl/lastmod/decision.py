@@ -1,8 +1,8 @@
-"""The lastmod of a page whose source only says what is in it: its fingerprint against the snapshot's.
+"""Decide the lastmod of pages whose source has only content: compare fingerprints with the snapshot's.
 
-The one way to a new date is a fingerprint that was known and is now another. Everything else keeps the
-date there is, takes the source's `until_changed`, or has none. So no mistake dates a whole site: a lost
-state, a new rule, another list of columns, a rollback know no *other* fingerprint, only none.
+Only a known fingerprint that changes leads to a new date. All other rows keep their date, take the source's
+`until_changed`, or have none. So a mistake can't date a whole site: after a lost state, a new rule, another list of
+columns or a rollback, the old fingerprint is unknown, not different.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ def resolve(
     first_seen: bool,
     first_publish: bool,
 ) -> tuple[pa.Array, pa.Array]:
-    """The lastmod of each row (`string`, nullable) and whether a known row has changed (`bool`).
+    """Return the lastmod of each row (`string`, nullable), and a mask of known rows that changed (`bool`).
 
-    `fingerprint_now`, `old_fingerprint`: uint64. `source_lastmod`: the `until_changed` column as lastmod
-    text, invalid dates already null; None without that rule. `is_known`: the row is in the snapshot.
-    `now_text`: the run's time as lastmod text. `reset`: the snapshot's fingerprints come from another
-    definition. `first_publish`: the section has no snapshot yet (also: its state is lost).
+    `fingerprint_now`, `old_fingerprint`: uint64. `source_lastmod`: the `until_changed` column as lastmod text, with
+    nulls for invalid dates; None without that rule. `old_lastmod`: without future dates (`until`). `is_known`: the row
+    is in the snapshot. `now_text`: the run's time as lastmod text. `reset`: the snapshot's fingerprints have another
+    definition. `first_publish`: the section has no snapshot, or its state is lost.
 
     | row | lastmod |
     |---|---|
     | known, fingerprint differs, not reset | now |
-    | known, otherwise | the old one to the byte; where it had none, `until_changed` |
-    | unknown | `until_changed`; without it now if `first_seen` and not `first_publish`, else none |
+    | known, otherwise | the old one, unchanged; if it had none, `until_changed` |
+    | unknown | `until_changed`; without it, now if `first_seen` and not `first_publish`, else none |
 
-    `old_lastmod` is without dates in the future (`until`).
-    A null fingerprint on either side never differs: give null as the old one where a row was published
-    under another rule (a page that moved here from another section), and its date stays.
-    Changed is a known row whose fingerprint differs or whose lastmod is now another, a first one included.
+    A null fingerprint never differs. Pass null as the old one if a row was published under another rule, such as in
+    another section, so that its date stays. A known row counts as changed if its fingerprint differs, or if it gets a
+    first lastmod.
     """
     rows = len(fingerprint_now)
     text = pa.string()

@@ -1,4 +1,4 @@
-"""The kinds of value that a fingerprint tells apart, and the id of a fingerprint's definition."""
+"""Kinds of values in fingerprints, and the ID of a fingerprint's definition."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from ..errors import InvalidSource
 from ..hashes import combine, hash64
 
 HASH_VERSION: Final = 1
-"""Goes up when the definition above changes: every section then re-bases instead of dating all its pages."""
+"""Version of the hash definition.
+
+If it increases, every section resets its fingerprints instead of dating all pages.
+"""
 
 Kinds = Sequence[tuple[str, str]]
-"""Column names, each with its kind."""
+"""Column names with their kinds."""
 
 _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "null": pa.types.is_null,
@@ -45,13 +48,13 @@ _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "struct": pa.types.is_struct,
     "map": pa.types.is_map,
 }
-"""The Arrow types of each kind."""
+"""Test for the Arrow types of each kind."""
 
 
 def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
-    """The columns of a rule, each once and sorted by name, with the kind that `schema` gives it.
+    """Return the columns of a rule, each once and sorted by name, with their kinds in `schema`.
 
-    Raises `InvalidSource` as `fingerprint` does.
+    Raises InvalidSource as `fingerprint` does.
     """
     if not columns:
         raise ValueError("a fingerprint needs at least one column")
@@ -69,9 +72,9 @@ def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
-    """The kinds of a whole source from those of its splits, where a column of nulls alone agrees with any kind.
+    """Merge the kinds of a source's splits. A column with only nulls matches any kind.
 
-    Raises `InvalidSource` where two splits differ: their fingerprints could not be compared from night to night.
+    Raises InvalidSource if two splits differ, because their fingerprints could not be compared between runs.
     """
     merged: dict[str, str] = {}
     for split in splits:
@@ -88,17 +91,17 @@ def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
 
 
 def rule_id(columns: Kinds) -> str:
-    """The id of a fingerprint's definition: its columns, their kinds and the version of the hash.
+    """Return the ID of a fingerprint's definition: columns, kinds and hash version. The order of `columns` doesn't
+    count.
 
-    Of a section whose kinds are not known, only fingerprints of the same id may be compared. The order of `columns`
-    does not count.
+    If a section's kinds are unknown, only fingerprints with the same ID can be compared.
     """
     parts = [part for column, kind in sorted(columns) for part in (column, _without_floats(kind))]
     return f"f{HASH_VERSION}-{int(combine([hash64(pa.array([part])) for part in parts])[0]):016x}"
 
 
 def comparable(published: Kinds, found: Kinds) -> bool:
-    """Whether fingerprints over these kinds are of one definition: a column of nulls agrees with any kind."""
+    """Return True if fingerprints over these kinds can be compared. A column with only nulls matches any kind."""
     ours = dict(found)
     return dict(published).keys() == ours.keys() and all(_alike(kind, ours[column]) for column, kind in published)
 
@@ -108,12 +111,12 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _without_floats(kind: str) -> str:
-    """The kind with one name for all numbers that are not decimals."""
+    """Return the kind with one name for all numbers except decimals."""
     return re.sub(r"\bfloat\b(?!:)", "int", kind)
 
 
 def name(kind: pa.DataType) -> str:
-    """The name of a type's kind. Raises TypeError where none is defined."""
+    """Return the name of a type's kind. Raises TypeError if none is defined."""
     for known, test in _TESTS.items():
         if test(kind):
             return known
@@ -121,7 +124,7 @@ def name(kind: pa.DataType) -> str:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """The kind of a type with what lies inside it, whatever it is wrapped in. Raises TypeError as `name` does."""
+    """Return the kind of a type, including its inner types. Raises TypeError as `name` does."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type

@@ -1,6 +1,6 @@
-"""Dates in a form of their own, by a format of `strptime`: rewritten as ISO 8601 text, whole columns at a time.
+"""Convert dates in a `strptime` format to ISO 8601 text, whole columns at a time.
 
-What the text then says, and whether that day exists, is up to `dates`.
+`dates` then reads the text and checks that the day exists.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from ..settings.date_format import MAIL, SHORT_MONTHS, ZONES, pattern
 
 _EXCEL_EPOCH: Final = -25_569
-"""Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 on right."""
+"""Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 correct."""
 _CENTURY: Final = 69
-"""POSIX: two digits from here on are of the twentieth century."""
+"""First two-digit year of the twentieth century (POSIX)."""
 
 
 def iso(texts: pa.Array, form: str) -> pa.Array:
-    """Text in this format as ISO 8601 (`2026-01-02`, `2026-01-02T03:04:05+01:00`); any other text as it is."""
+    """Return text of this format as ISO 8601 (`2026-01-02`, `2026-01-02T03:04:05+01:00`), and other text unchanged."""
     found = pc.extract_regex(texts, pattern(form))
     fields = {child.name: found.field(at) for at, child in enumerate(found.type)}
     if found.null_count:
@@ -38,12 +38,12 @@ def iso(texts: pa.Array, form: str) -> pa.Array:
 
 
 def of_mail(text: str) -> str | None:
-    """Return the format of a date as mails and feeds write it (RFC 822), or None if it isn't one."""
+    """Return the format of a mail or feed date (RFC 822), or None if it isn't one."""
     return next((form for form in MAIL if re.match(pattern(form), text)), None)
 
 
 def _zone(offset: pa.Array) -> pa.Array:
-    """Return offsets as ISO 8601 writes them; RFC 822 names the zones that are known."""
+    """Return offsets in ISO 8601 notation. RFC 822 defines the named zones."""
     zone = pc.utf8_upper(offset)
     at = pc.index_in(zone, value_set=pa.array(ZONES))
     return pc.coalesce(pa.array(ZONES.values()).take(at), zone)
@@ -74,13 +74,16 @@ def _hour(fields: dict[str, pa.Array]) -> pa.Array:
         return _two(fields["hour"])
     hour = pc.cast(fields["half_hour"], pa.int8())
     afternoon = pc.equal(pc.ascii_lower(fields["half"]), "p")
-    # Twelve o'clock is the first hour of each half; a thirteenth there is none of.
+    # Twelve o'clock is the first hour of each half. Hours above 12 are invalid.
     counted = pc.add(pc.if_else(pc.equal(hour, 12), 0, hour), pc.if_else(afternoon, 12, 0))
     return _two(pc.cast(pc.if_else(pc.and_(pc.greater(hour, 0), pc.less_equal(hour, 12)), counted, 99), pa.string()))
 
 
 def serials(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Days since 1970 and seconds of that day of serial numbers (float64): two int64; and which of them are some."""
+    """Convert serial numbers (float64) to dates.
+
+    Returns days since 1970 and seconds of the day (int64 each), and a mask of valid numbers.
+    """
     good = np.isfinite(numbers) & (np.abs(numbers) < 2**31)
     values = np.where(good, numbers, 0.0)
     days = np.floor(values)

@@ -1,4 +1,4 @@
-"""Lastmods counted by the minute, and the densest hour among them."""
+"""Lastmods counted by minute, and the densest hour."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import pyarrow.compute as pc
 from sitemap_etl.frozen import Frozen
 
 HOUR: Final = 60
-"""Minutes of the window that slides over the counts."""
+"""Minutes of the sliding window."""
 HELD: Final = 65_536
-"""Minutes that are counted while a group is rendered: 45 days without a gap, in 1 MB."""
+"""Maximum minutes that are counted while a group is rendered: 45 days without a gap, in 1 MB."""
 KEPT: Final = 4_096
-"""Minutes that a group's task result has. A minute with more than 1/4,096 of the dates is always among them, so the
-densest hour lacks at most 60/4,096 of the dates, 1.5 %."""
+"""Maximum minutes in a group's task result.
+
+A minute with more than 1/4,096 of the dates is always included, so the densest hour lacks at most 60/4,096 of the
+dates, 1.5 %.
+"""
 _DAY: Final = 10
-"""Characters of a lastmod without a time of day."""
+"""Length of a lastmod without a time of day."""
 
 
 class Minutes(Frozen):
-    """How many lastmods fall into each minute. Dates without a time of day are not counted.
+    """Number of lastmods in each minute. Dates without a time of day are not counted.
 
-    Counts of windows, groups and sections add up, whatever their number: only the fullest minutes are held.
+    Counts of windows, groups and sections can be added in any number, because only the fullest minutes are kept.
     """
 
     minutes: np.ndarray  # int64, minutes since 1970, ascending, each once
@@ -41,12 +44,12 @@ class Minutes(Frozen):
 
     @classmethod
     def none(cls) -> Minutes:
-        """Return counts of nothing."""
+        """Return empty counts."""
         return cls(np.empty(0, np.int64), np.empty(0, np.int64))
 
     @classmethod
     def of(cls, dates: pa.Array) -> Minutes:
-        """Return the counts of lastmods (string, `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ssZ`); nulls are not counted."""
+        """Count lastmods (string, `YYYY-MM-DD` or `YYYY-MM-DDThh:mm:ssZ`). Nulls are not counted."""
         timed = dates.filter(pc.fill_null(pc.greater(pc.binary_length(dates), _DAY), False))
         seconds = pc.utf8_slice_codeunits(timed, 0, 16).cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
         minutes, counts = np.unique(seconds // 60, return_counts=True)
@@ -80,10 +83,10 @@ class Minutes(Frozen):
         return Minutes(self.minutes[at], self.counts[at])
 
     def densest_hour(self) -> tuple[str, int]:
-        """Return the 60 minutes with the most dates: their first minute (`YYYY-MM-DDThh:mmZ`), and the dates.
+        """Return the 60 minutes with the most dates: their first minute (`YYYY-MM-DDThh:mmZ`), and the number of dates.
 
-        The hour slides: it begins at any minute that has a date, so that a full hour between the dates hides nothing.
-        Of several equal ones, the first is returned. Of no dates: an empty text and 0.
+        The hour slides, so a burst across a full hour is found. If several hours are equal, the first one is returned.
+        Without dates, the result is "" and 0.
         """
         if not len(self.minutes):
             return "", 0

@@ -1,6 +1,6 @@
-"""Dates as MongoDB exports them: `{"$date": "2026-01-02T03:04:05Z"}`, a struct or its JSON.
+"""Dates in MongoDB exports: `{"$date": "2026-01-02T03:04:05Z"}`, as a struct or JSON.
 
-The forms are those of Extended JSON v2: ISO text, or milliseconds since 1970, as a number or as `{"$numberLong": "…"}`.
+The forms of Extended JSON v2 are ISO text, or milliseconds since 1970 as a number or as `{"$numberLong": "…"}`.
 https://www.mongodb.com/docs/manual/reference/mongodb-extended-json/
 """
 
@@ -20,16 +20,19 @@ _TEXT: Final = (
     r'|\{\s*"\$numberLong"\s*:\s*"(?P<long>-?\d+)"\s*\})\s*\}\s*$'
 )
 UNIT: Final = "ms"
-"""The unit of numbers, if a column has such dates."""
+"""Unit of numbers in such dates."""
 
 
 def is_date(kind: pa.DataType) -> bool:
-    """True if the values of a type are such dates: structs of `$date` alone."""
+    """Return True if a type is a struct with only the field `$date`."""
     return bool(pa.types.is_struct(kind) and kind.num_fields == 1 and kind.field(0).name == _DATE)
 
 
 def unwrapped(column: pa.Array) -> pa.Array | None:
-    """Return what is in the dates of a column: text or numbers; other text as it is. None if none is such a date."""
+    """Return the content of a column's dates as text or numbers, and other text unchanged.
+
+    Returns None if the column has no such dates.
+    """
     kind = column.type
     if is_date(kind):
         inner = plain(pc.struct_field(column, _DATE))

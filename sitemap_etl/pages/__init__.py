@@ -1,7 +1,8 @@
-"""Visiting pages that a sitemap lists: a sample that can be drawn again, and what became of each page.
+"""Visit a sample of the pages that a sitemap lists, and judge each answer.
 
-`sampled` draws, `Visitor` asks politely and judges, `Share` says how far a sample speaks for all. Nothing here knows of
-sitemaps, site files or state: `check` and the publish stage both use it.
+`sampled` draws a reproducible sample. `Visitor` requests the pages politely and judges them. `Share` estimates the
+share of the whole from a sample. The package does not depend on sitemaps, site files or state. `check` and the publish
+stage both use it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""As whom pages are asked for: the User-Agent, and the names that robots.txt and robots meta tags know it by."""
+"""User-Agents, with the names for them in robots.txt and in robots meta tags."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from sitemap_etl.frozen import Frozen
 
 
 class Agent(Frozen):
-    """`name`: as messages say it. `header`: the User-Agent; "" is the client's own.
+    """User-Agent with its rules.
 
-    `token`: whose group of a robots.txt holds. `metas`: the names of meta tags, and of the parts of an X-Robots-Tag,
-    that speak to it; `robots` speaks to everyone.
+    name: for messages.
+    header: the User-Agent; "" is the client's own.
+    token: the group of robots.txt that applies.
+    metas: the names of meta tags, and of the parts of an X-Robots-Tag, that apply. `robots` applies to all agents.
     """
 
     name: str
@@ -22,7 +24,7 @@ class Agent(Frozen):
 
 
 OURSELVES: Final = Agent("sitemap_etl", "", "sitemap_etl", frozenset({"robots", "googlebot"}))
-"""A page that Google may not index is told of whoever asks for it."""
+"""The default agent. It also follows the tags for Googlebot, because a page that Google can't index is reported."""
 
 CRAWLERS: Final[Mapping[str, Agent]] = {
     # https://developers.google.com/search/docs/crawling-indexing/google-common-crawlers
@@ -40,4 +42,4 @@ CRAWLERS: Final[Mapping[str, Agent]] = {
         frozenset({"robots", "bingbot", "msnbot"}),
     ),
 }
-"""The crawlers that can be imitated, by the names they are asked for by."""
+"""Crawlers that can be imitated, by the values of `--as`."""

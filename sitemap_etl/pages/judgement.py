@@ -1,4 +1,4 @@
-"""What an answer says about a page: pure rules over a status, headers and markup."""
+"""Judge a page by its status, headers and markup, with pure functions."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ FAULTS: Final[Mapping[Kind, str]] = {
     "blocked-by-robots": "disallowed by robots.txt",
     "soft-404": "same answer as an address that does not exist",
 }
-"""What makes a page no page to list."""
+"""Reasons why a page should not be listed."""
 
 _RETRY: Final = frozenset({408, 425, 429})
 _SAME: Final = 0.9
-"""Share of the neighbouring words of two pages, from which on they say the same."""
+"""Share of common neighboring words from which two pages have the same content."""
 _SPEAKING: Final = 20
-"""Words below which a page says too little to be compared: its content may come by script."""
+"""Words below which a page is not compared, because scripts probably load its content."""
 _AT_ONCE: Final = 3_600
-"""Seconds between Last-Modified and Date up to which a page was made for the answer."""
+"""Seconds between Last-Modified and Date up to which the page was generated for the answer."""
 _VALUED: Final = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-"""Directives of an X-Robots-Tag that have a value: what else stands before a colon names a crawler."""
+"""Directives of an X-Robots-Tag that have a value. Any other text before a colon is the name of a crawler."""
 
 
 class Fault(Frozen):
-    """What is wrong with a page; `detail` says more than its kind."""
+    """Problem of a page, with a detail."""
 
     kind: Kind
     detail: str = ""
 
 
 def is_unknown(status: int) -> bool:
-    """Whether an answer says nothing about the page: it may be another one in a minute."""
+    """Return True if the status leaves the page's state unknown, because it can change soon."""
     return status in _RETRY or status >= 500 or status < 200
 
 
 def is_refusal(status: int) -> bool:
-    """Whether an answer may be about who asks rather than about the page."""
+    """Return True if the status can depend on the client instead of the page."""
     return status in (401, 403, 406, 451)
 
 
 def header_faults(loc: str, url: str, headers: Mapping[str, str], agent: Agent) -> Iterator[Fault]:
-    """What the headers of a page that is there say against listing it as `loc`. `url`: where it answered."""
+    """Yield the faults in the headers of a page that is listed as `loc`. `url` is the address that answered."""
     said = headers.get("x-robots-tag", "")
     if said and _forbids(_tags(said, agent.metas)):
         yield Fault("noindex", f"X-Robots-Tag: {said[:200]}")
@@ -61,7 +61,7 @@ def header_faults(loc: str, url: str, headers: Mapping[str, str], agent: Agent) 
 
 
 def markup_faults(loc: str, url: str, page: Markup, agent: Agent) -> Iterator[Fault]:
-    """What the markup of a page says against listing it as `loc`. `url`: where it answered."""
+    """Yield the faults in the markup of a page that is listed as `loc`. `url` is the address that answered."""
     for name, content in page.robots:
         if name in agent.metas and _forbids(content.split(",")):
             yield Fault("noindex", f'<meta name="{name}" content="{content[:200]}">')
@@ -73,9 +73,9 @@ def markup_faults(loc: str, url: str, page: Markup, agent: Agent) -> Iterator[Fa
 
 
 def says_the_same(page: Markup, other: Markup, *addresses: str) -> bool:
-    """Whether two pages say the same, apart from the words of their addresses and from numbers.
+    """Return True if two pages have the same content, except for numbers and the words of their addresses.
 
-    The words around a product are many and always the same, so those of its own are what counts: there may be one.
+    Most words around a product are the same on all pages. So at most one word can be on only one of the pages.
     """
     own = frozenset(word for address in addresses for word in words_of(address))
     if len(page.words) + len(page.around) < _SPEAKING or _without(words_of(page.title), own) != _without(
@@ -90,7 +90,7 @@ def says_the_same(page: Markup, other: Markup, *addresses: str) -> bool:
 
 
 def modified(headers: Mapping[str, str]) -> int | None:
-    """When a page last changed by its Last-Modified, in epoch seconds; None where the moment is that of the answer."""
+    """Return the Last-Modified of a page in epoch seconds, or None if it is the time of the answer."""
     changed, now = (_moment(headers.get(name, "")) for name in ("last-modified", "date"))
     if changed is None or (now is not None and now - changed < _AT_ONCE):
         return None
@@ -127,7 +127,7 @@ def _tags(said: str, metas: frozenset[str]) -> list[str]:
 
 
 def joined(base: str, target: str) -> str:
-    """The address that `target` means on the page `base`; "" where it means none."""
+    """Return the address that `target` refers to on the page `base`, or "" if it is invalid."""
     try:
         return urljoin(base, target)
     except ValueError:
@@ -135,14 +135,14 @@ def joined(base: str, target: str) -> str:
 
 
 def _elsewhere(loc: str, base: str, targets: Sequence[str], where: str) -> Iterator[Fault]:
-    """The canonical address of a page if it is another one. Of several that differ, engines believe none."""
+    """Yield a fault if the canonical address is another page. Contradicting addresses are ignored, as engines do."""
     spelled = {_spelled(joined(base, target)) for target in targets} - {""}
     if len(spelled) == 1 and _spelled(loc) not in {*spelled, ""}:
         yield Fault("canonical-elsewhere", f"{where}: {min(spelled)[:200]}")
 
 
 def _spelled(url: str) -> str:
-    """The canonical spelling of an address without its fragment; "" of none."""
+    """Return the canonical spelling of an address without its fragment, or "" if it is invalid."""
     try:
         return canonical_url(url.partition("#")[0])
     except ValueError:
@@ -150,7 +150,7 @@ def _spelled(url: str) -> str:
 
 
 def _canonical_links(header: str) -> Iterator[str]:
-    """The targets of a Link header (RFC 8288) whose relation is canonical."""
+    """Yield the targets of a Link header (RFC 8288) with the relation canonical."""
     for link in _split(header, ","):
         target, *parameters = _split(link, ";")
         if not (target.startswith("<") and target.endswith(">")):
@@ -163,7 +163,7 @@ def _canonical_links(header: str) -> Iterator[str]:
 
 
 def _split(text: str, by: str) -> list[str]:
-    """The text at its separators, apart from those in quotes or in <…>."""
+    """Split the text at the separator, except in quotes or in <…>."""
     parts, begin, closing = [], 0, ""
     for at, character in enumerate(text):
         if closing:

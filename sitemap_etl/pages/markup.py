@@ -1,7 +1,8 @@
-"""What is read of an HTML page: its robots meta tags, its canonical link, its title and its words.
+"""Read an HTML page: its robots meta tags, canonical link, title and words.
 
-The parser is the standard library's. It is fed a bounded beginning of the page in small pieces, and never asked to
-finish what is left open: what it does on broken markup then stays bounded.
+lxml parses it, so that the result is the same on every Python. As in a browser, an element that can't be in the head
+ends it. The parser gets a bounded beginning of the page in small pieces, and none after too many open elements: each
+closing tag searches them. This bounds its work on broken markup.
 """
 
 from __future__ import annotations
@@ -17,30 +18,33 @@ from typing import Final
 from sitemap_etl.web import decoded
 
 _PIECE: Final = 8_192
-"""Characters that the parser is fed at a time."""
+"""Bytes in one piece for the parser."""
 _UNFINISHED: Final = 65_536
 """Characters of a tag or a comment that is never closed: no page has one, and the parser begins it anew each time."""
 _WORDS: Final = 20_000
-"""Words of a page that are kept."""
+"""Maximum number of words of a page."""
 _VALUES: Final = 50
-"""Meta tags and links of a kind that are kept."""
+"""Maximum number of meta tags, and of links."""
 _UNSEEN: Final = frozenset({"script", "style", "template", "noscript", "svg", "textarea", "iframe", "object"})
 _AROUND: Final = frozenset({"nav", "header", "footer", "aside", "form"})
 _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 _WORD: Final = re.compile(r"\w+")
 _REFRESH: Final = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?(\S.*)", re.IGNORECASE | re.DOTALL)
-"""The content of a refresh that leads to another address (HTML, section 4.2.5.3)."""
+"""Content of a refresh that leads to another address (HTML, section 4.2.5.3)."""
 _SHINGLE: Final = 3
-"""Neighbouring words that are compared as one."""
+"""Number of neighboring words that are compared as one."""
 
 
 @dataclass
 class Markup:
-    """A page. `robots`: name and content of its robots meta tags. `canonicals`: the addresses of its canonical links.
+    """Content of a page.
 
-    `refresh`: the address to which it sends browsers by itself. `words`: its text; `around`: the words in its
-    navigation, header, footer, sidebars and forms, which are not part of `words`. `refers`: the addresses of its links
-    and images.
+    robots: names and contents of its robots meta tags.
+    canonicals: addresses of its canonical links.
+    refresh: the address to which it redirects browsers.
+    words: its text, without the words in `around`.
+    around: the words in its navigation, header, footer, sidebars and forms.
+    refers: addresses of its links and images.
     """
 
     robots: list[tuple[str, str]] = field(default_factory=list)
@@ -54,22 +58,22 @@ class Markup:
 
     @property
     def own(self) -> str:
-        """A hash of what the page itself says: its title and words."""
+        """A hash of the page's own content: title and words."""
         return _digest([self.title, *self.words])
 
     @property
     def all(self) -> str:
-        """A hash of everything that a reader sees: all its words, links and images."""
+        """A hash of everything that a reader sees: all words, links and images."""
         return _digest([self.title, *self.words, "\0", *self.around, "\0", *self.refers])
 
     def shingles(self, without: frozenset[str]) -> frozenset[tuple[str, ...]]:
-        """Every few neighbouring words of the page, apart from the words `without`."""
+        """Return all runs of neighboring words on the page, without the words in `without`."""
         words = [word for word in (*self.words, *self.around) if word not in without]
         return frozenset(zip(*(words[at:] for at in range(_SHINGLE)), strict=False))
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Return the words of a text in lower case."""
     return [found.lower() for found in _WORD.findall(text)]
 
 
@@ -94,7 +98,7 @@ def read_markup(body: bytes, content_type: str) -> Markup:
 
 
 def is_html(body: bytes, content_type: str) -> bool:
-    """Whether an answer is an HTML page: by its type, or by how it begins where it has none."""
+    """Return True if an answer is an HTML page, by its type, or by its beginning if it has no type."""
     named = content_type.partition(";")[0].strip().lower()
     if named:
         return named in ("text/html", "application/xhtml+xml")
@@ -118,7 +122,7 @@ def _text(body: bytes, content_type: str) -> str:
 
 
 class _Inside:
-    """The outermost open element of some kinds, "" for none; only its own kind is counted within it."""
+    """Outermost open element of some kinds, or "". Within it, only elements of the same kind are counted."""
 
     def __init__(self) -> None:
         self.tag = ""

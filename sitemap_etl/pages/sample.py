@@ -1,4 +1,4 @@
-"""Drawing a sample that can be drawn again, and how far it speaks for all."""
+"""Draw a reproducible sample, and estimate the share of the whole."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _Z: Final = 1.959964
 
 
 def sampled(locs: pa.Array | pa.ChunkedArray, most: int, seed: int = 0) -> np.ndarray:
-    """The places of at most `most` different URLs: those whose hash with the seed is smallest, smallest first.
+    """Return the indices of at most `most` distinct URLs with the smallest hashes, smallest first.
 
-    The sample is random, and the same wherever and whenever it is drawn. Its beginning is a smaller sample, the sample
-    of the samples of several parts is that of the whole, and most of it stays where a part of the URLs changes.
+    The hash depends on the seed. The sample is random, but the same at any time on any machine. Its beginning is a
+    smaller sample. The sample of the samples of several parts is the sample of the whole. If a few URLs change, most of
+    the sample stays.
     """
     hashes = combine([hash64(locs), np.full(len(locs), np.uint64(seed % 2**64))])
     _, first = np.unique(hashes, return_index=True)
@@ -27,7 +28,7 @@ def sampled(locs: pa.Array | pa.ChunkedArray, most: int, seed: int = 0) -> np.nd
 
 
 class Share(Frozen):
-    """`part` of a sample of `drawn`, which was drawn from `whole` (0: not known)."""
+    """Share of a sample: `part` of `drawn` pages, from `whole` pages (0: unknown)."""
 
     part: int
     drawn: int
@@ -38,10 +39,10 @@ class Share(Frozen):
         return self.part / self.drawn if self.drawn else 0.0
 
     def interval(self) -> tuple[float, float]:
-        """Between which shares of the whole the true one lies, in 19 of 20 samples.
+        """Return the limits of the true share, with 95 % confidence.
 
-        Wilson's interval (Wilson 1927, "Probable inference, the law of succession, and statistical inference"), which
-        holds for small samples and for shares near 0 and 1. If everything was drawn, the share is exact.
+        This is Wilson's interval (Wilson 1927, "Probable inference, the law of succession, and statistical inference").
+        It is valid for small samples and for shares near 0 and 1. If everything was drawn, the share is exact.
         """
         if not self.drawn:
             return 0.0, 1.0
@@ -53,7 +54,7 @@ class Share(Frozen):
         return max(0.0, middle - half), min(1.0, middle + half)
 
     def __str__(self) -> str:
-        """`3 of 50 sampled pages (6 %, 95 % confidence interval 2.1 to 16.2 %)`."""
+        """Return a text such as `3 of 50 sampled pages (6 %, 95 % confidence interval 2.1 to 16.2 %)`."""
         if self.whole and self.drawn >= self.whole:
             return f"{self.part:,} of all {self.drawn:,} pages ({_percent(self.value)} %)"
         low, high = self.interval()

@@ -1,11 +1,11 @@
-"""Asking for pages: politely, within a time, and judging each answer.
+"""Request pages politely, within a time limit, and judge each answer.
 
-**Polite.** A host is asked one request after the other, with a delay between them (that of its robots.txt, if it wants
-a longer one). What robots.txt disallows is not asked for. An answer that says "later" (429, 503) is heeded; a host that
-does not answer several times in a row is left alone.
+**Politeness.** A host gets one request at a time, with a delay between them. A longer delay in its robots.txt applies.
+Pages that robots.txt disallows are not requested. After 429 or 503 the host gets a pause. A host that does not answer
+several times in a row is left alone.
 
-**HEAD, then GET.** HEAD is enough for what is no HTML page. A bad answer to HEAD proves nothing (some servers do not
-support it), so GET decides. Where HEAD has spared nothing a few times in a row, a host is asked by GET at once.
+**HEAD, then GET.** HEAD is enough for pages that are not HTML. A bad answer to HEAD proves nothing, because some
+servers don't support it, so GET decides. If HEAD was useless a few times in a row, the host gets GET at once.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from sitemap_etl.urls import origin
 from sitemap_etl.web import REDIRECTS, Fetched, Stopped, WebError, shown_address
 
 PAGE_BYTES: Final = 512 * 1024
-"""Bytes read of a page: its head lies within them."""
+"""Bytes read of a page, enough for its head."""
 SECONDS: Final = 30.0
-"""For one request."""
+"""Time limit of one request, in seconds."""
 _OWN_DELAY: Final = 0.1
 _OWN_ABREAST: Final = 4
-"""Seconds between the requests to one's own site, and how many of its pages are asked for side by side."""
+"""Seconds between requests to your own site, and the number of parallel requests."""
 _LONGEST_DELAY: Final = 30.0
-"""Seconds of a Crawl-delay that are kept to."""
+"""Longest Crawl-delay that applies, in seconds."""
 _PAUSE: Final = 5.0
-"""Seconds that a host gets which asks for time and does not say how much."""
+"""Pause after 429 or 503 without Retry-After, in seconds."""
 _GIVEN_UP: Final = 5
-"""Requests in a row without an answer, after which a host is left alone."""
+"""Requests in a row without an answer after which a host is left alone."""
 _SPARED_NOTHING: Final = 3
-"""Times in a row that GET had to follow HEAD, after which HEAD is left out."""
+"""Times in a row that GET had to follow HEAD, after which only GET is used."""
 _FOLDERS: Final = 10
-"""Folders of a host in which an address is tried that does not exist."""
+"""Folders of a host in which a nonexistent address is tried."""
 _LATER: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _FILES: Final = (".pdf", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".svg", ".mp4", ".webm", ".zip", ".doc", ".docx")
-"""Endings of addresses that are no HTML pages."""
+"""Endings of addresses that are not HTML pages."""
 
 
 class Visit(Frozen):
@@ -89,10 +89,10 @@ class Visit(Frozen):
 
 
 def visits(urls: Sequence[str], seconds: float, *, delay: float = _OWN_DELAY) -> Iterator[Visit]:
-    """What became of pages of one's own site, as they are done; at most `seconds` are taken.
+    """Yield the results for pages of your own site as they are done, within `seconds`.
 
-    `delay`: seconds between two requests; the site is asked more quickly than others would be. Where its first page is
-    on the public internet, no private address is asked.
+    delay: seconds between two requests; shorter than for other sites. If the first page is on the public internet,
+    private addresses are not requested.
     """
     with web.Client(purpose="pages") as client:
         try:
@@ -103,7 +103,7 @@ def visits(urls: Sequence[str], seconds: float, *, delay: float = _OWN_DELAY) ->
 
 
 class _Unknown(Exception):
-    """Nothing can be said of a page; its argument says why."""
+    """The state of a page is unknown. The argument is the reason."""
 
 
 class _OutOfTime(Exception):
@@ -112,7 +112,11 @@ class _OutOfTime(Exception):
 
 @dataclass
 class _Host:
-    """One origin. `busy`: pages of it that are under way. `free`: the moment at which it may be asked again."""
+    """One origin.
+
+    busy: pages that are in progress.
+    free: the time of the next possible request.
+    """
 
     origin: str
     delay: float
@@ -124,7 +128,7 @@ class _Host:
     wasted: int = 0
     rules: CrawlRules | None = None
     closed: str = ""
-    """Why nothing of it can be asked."""
+    """Why nothing can be requested from it."""
     folders: dict[str, Markup | None] = field(default_factory=dict)
     compared: bool = False
     refuses: bool | None = None
@@ -154,7 +158,7 @@ class Visitor:
         redact: Callable[[str], str] = str,
     ) -> None:
         self.refused_ourselves: set[str] = set()
-        """Origins that answered the crawler which is imitated, and refused ourselves."""
+        """Origins that answered the imitated crawler, and refused sitemap_etl."""
         self._client = client
         self._agent = agent
         self._delay = delay
@@ -169,7 +173,7 @@ class Visitor:
         self._end = 0.0
 
     def visits(self, urls: Iterable[str], seconds: float) -> Generator[Visit, None, None]:
-        """What became of each page, as they are done; at most `seconds` are taken. Close it if you stop early."""
+        """Yield the result for each page as it is done, within `seconds`. Close the generator to stop early."""
         self._end = time.monotonic() + seconds
         waiting: dict[str, deque[str]] = {}
         for url in dict.fromkeys(urls):
@@ -206,7 +210,7 @@ class Visitor:
         waiting: dict[str, deque[str]],
         under_way: dict[Future[Visit], _Host],
     ) -> None:
-        """Begin with as many pages as may be asked for now, the hosts in turn."""
+        """Start as many pages as possible now, taking hosts in turn."""
         for _ in range(len(turns)):
             if len(under_way) >= self._jobs:
                 return
@@ -264,7 +268,7 @@ class Visitor:
         return replace(visit, faults=tuple(reversed(kinds.values())))
 
     def _page(self, host: _Host, url: str) -> Fetched:
-        """The answer of a page: to HEAD where that is enough, else to GET."""
+        """Return the answer to HEAD if it is enough, otherwise to GET."""
         if host.wasted < _SPARED_NOTHING or urlsplit(url).path.lower().endswith(_FILES):
             head = self._again(host, "HEAD", url)
             kind = head.headers.get("content-type", "")
@@ -275,7 +279,7 @@ class Visitor:
         return self._again(host, "GET", url)
 
     def _redirected(self, host: _Host, url: str, found: Fetched) -> Visit:
-        """A page that redirects: whether to one that is there, as far as that is on the same host."""
+        """Return the result for a page that redirects. Redirects are followed only on the same host."""
         first, seen = f"status {found.status}", {url}
         target = joined(url, found.moved)
         to = f"{first} to {shown_address(target)[:200]}"
@@ -296,7 +300,7 @@ class Visitor:
         return Visit(url, (Fault("redirects", to),))
 
     def _status_for_us(self, host: _Host, url: str) -> int:
-        """The status that a page has for ourselves, where a crawler is imitated; 0 where that is not known."""
+        """Return the status that sitemap_etl gets while a crawler is imitated, or 0 if it is unknown."""
         if self._agent is OURSELVES or not self._rules(host).allows(url, OURSELVES.token):
             return 0
         try:
@@ -305,7 +309,9 @@ class Visitor:
             return 0
 
     def _refuses(self, host: _Host) -> bool:
-        """Whether a host refuses its home page too: then it is about who asks, or there is a login before all of it."""
+        """Return True if a host refuses its home page too. Then the refusal depends on the client, or the site needs a
+        login.
+        """
         home = f"{host.origin}/"
         with host.trying:
             if host.refuses is None:
@@ -316,7 +322,7 @@ class Visitor:
             return host.refuses
 
     def _lasting(self, host: _Host, url: str, page: Markup) -> str:
-        """The hash of what a page says; "" where it says something else each time it is asked."""
+        """Return the hash of a page's content, or "" if its content differs at each request."""
         known = self._known.get(url)
         if known and known != page.own:
             again = self._again(host, "GET", url)
@@ -325,7 +331,7 @@ class Visitor:
         return page.own
 
     def _missing(self, host: _Host, url: str) -> tuple[str, Markup] | None:
-        """An address in the folder of a page that does not exist, and the page it answers with, if it does."""
+        """Return a nonexistent address in the page's folder with its page, or None if it does not answer with one."""
         path = urlsplit(url).path or "/"
         folder, _, name = path.rpartition("/")
         ending = f".{name.rpartition('.')[2]}" if "." in name else ""
@@ -338,7 +344,7 @@ class Visitor:
         return None if page is None else (address, page)
 
     def _answered(self, host: _Host, address: str) -> Markup | None:
-        """The page that an address answers with, if it does."""
+        """Return the page at an address, or None."""
         if not self._rules(host).allows(address, self._agent.token):
             return None
         try:
@@ -353,7 +359,7 @@ class Visitor:
     # --- one host ---
 
     def _rules(self, host: _Host) -> CrawlRules:
-        """The rules of a host's robots.txt. A host that does not say may not be asked (RFC 9309, 2.3.1.4)."""
+        """Return the rules of a host's robots.txt. Without an answer, nothing is requested (RFC 9309, 2.3.1.4)."""
         with host.lock:
             if host.rules is None and not host.closed:
                 self._read_rules(host)
@@ -380,7 +386,7 @@ class Visitor:
         host.delay = max(host.delay, min(wanted, _LONGEST_DELAY))
 
     def _again(self, host: _Host, method: str, url: str) -> Fetched:
-        """The answer of an address, asked for once more if the host wants some time."""
+        """Return the answer of an address. Request it once more if the host asks for a pause."""
         limit = PAGE_BYTES if method == "GET" else 0
         found = self._ask(host, method, url, limit=limit)
         if found.status in _LATER:
@@ -394,7 +400,7 @@ class Visitor:
         return found
 
     def _ask(self, host: _Host, method: str, url: str, *, limit: int, agent: Agent | None = None) -> Fetched:
-        """One request, when it is the host's turn."""
+        """Send one request when it is the host's turn."""
         if host.closed:
             raise _Unknown(host.closed)
         with host.lock:
@@ -436,5 +442,5 @@ def _is_of(url: str, where: str) -> bool:
 
 
 def _words(error: WebError) -> str:
-    """Why there was no answer, in words that don't grow with the pages."""
+    """Return why there was no answer, shortened."""
     return error.words[:200]

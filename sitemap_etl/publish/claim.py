@@ -26,7 +26,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import read_attempt
 from sitemap_etl.state.changes import committed_with
 from sitemap_etl.state.lease import holder
-from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired, Write
+from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
 
@@ -55,6 +55,7 @@ class Claim:
         self.unmanaged: dict[str, str | None] = {}
         self.numbers: dict[str, int] = {}
         self.took_over = False
+        self._etag: str | None = None  # the ETag of `current.json` when it was last known to name our claim
         self._number = 0
         self._watched: dict[str, frozenset[str]] = {}  # intent → its keys
 
@@ -131,7 +132,7 @@ class Claim:
 
     def take(
         self,
-        writes: Mapping[str, Write] | None = None,
+        writes: Sequence[str] = (),
         deletes: Sequence[Retired] = (),
         *,
         robots: bool = False,
@@ -147,7 +148,7 @@ class Claim:
             base=self.run.plan.base,
             by=self.run.plan.owner or f"process {os.getpid()} on {socket.gethostname()}",
             at=instant(work.now()),
-            writes=writes or {},
+            writes=tuple(writes),
             deletes=tuple(deletes),
             robots=robots or self.robots,
             suspect=tuple(sorted(self.again)),
@@ -187,10 +188,14 @@ class Claim:
         self.held = replace(self.held, current=replace(self.held.current, suspect=suspect))
 
     def hold(self) -> None:
-        """Stop where the claim is no longer ours."""
-        now = self.run.state.current()
-        if now.pending != self.held.current.pending:
-            raise Overtaken(self._overtaken(now))
+        """Raise Overtaken if the claim is no longer ours. `current.json` is read only if its ETag differs."""
+        stat = self.run.work.stat(layout.CURRENT)
+        if stat is not None and stat.etag == self._etag and not _is_weak(stat.etag):
+            return
+        now = self.run.state.held()
+        if now.current.pending != self.held.current.pending:
+            raise Overtaken(self._overtaken(now.current))
+        self._etag = now.etag
 
     def end(
         self,
@@ -228,6 +233,7 @@ class Claim:
     def _swap(self, new: Current) -> None:
         try:
             self.held = self.run.state.swap(self.held, self.run.state.owned(new))
+            self._etag = self.held.etag
         except PreconditionFailed as error:
             raise Overtaken(self._overtaken(self.run.state.current())) from error
 
@@ -286,6 +292,11 @@ def read_intent(run: Run, key: str) -> Intent | None:
     """An intent by its key; None where it is gone."""
     found = read_document(run.work, key, Intent)
     return None if found is None else found[0]
+
+
+def _is_weak(etag: str | None) -> bool:
+    """Return whether other bytes can have this ETag too."""
+    return etag is None or etag.startswith("W/")
 
 
 def _last(current: Current) -> str:

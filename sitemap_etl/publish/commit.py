@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
 from sitemap_etl.advice import SITE_FILE
-from sitemap_etl.publish.actual import Actual, Object, in_threads, readable, survey
+from sitemap_etl.publish.actual import Actual, Object, in_threads, survey
 from sitemap_etl.publish.claim import Claim, Overtaken, demand_own_lease
 from sitemap_etl.publish.order import Order, receivers_first, with_actual_rows
 from sitemap_etl.publish.plan import (
     Target,
-    add_indexes,
     desired_set,
     index_object,
     made_manifest,
-    plain_object,
     retired_files,
     state_differs,
     with_former,
@@ -34,12 +32,11 @@ from sitemap_etl.publish.plan import (
 from sitemap_etl.publish.retention import hold_snapshots
 from sitemap_etl.publish.robots import Root, named_by_others, open_root
 from sitemap_etl.publish.writes import Writes, secure
-from sitemap_etl.render import compress, fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import put_changes
 from sitemap_etl.state.conditions import demand_conditions
-from sitemap_etl.state.records import File, Manifest, Notification, Retired, Write
+from sitemap_etl.state.records import File, Manifest, Notification, Retired
 from sitemap_etl.state.store import put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat
 
@@ -84,7 +81,6 @@ class _Publication:
         self.public = run.public()
         self.outcome = Outcome("published", None)
         self.written: dict[str, File] = {}
-        self.bridges: dict[str, Bridge] = {}
         self._counting = threading.Lock()
         secured = secure(run, self.public, claim)
         for file in secured.values():
@@ -107,9 +103,9 @@ class _Publication:
         if desired.objects() or says or self.claim.took_over or state_differs(run, manifest):
             hold_snapshots(run, manifest)
             self._survey(adopt=adopt)
-            order = self._order(manifest, adopt=adopt)
-            manifest = self._with_bridges(manifest)
-            self.claim.take(self._intended(), robots=says, numbers=_numbers(manifest))
+            order = self._order()
+            keys = [item.file.key for item in desired.objects()]
+            self.claim.take(keys, robots=says, numbers=_numbers(manifest))
             self._write_set(root, order)
             self._commit(manifest)
             self.claim.settled()
@@ -180,43 +176,13 @@ class _Publication:
                 self.run.work.put(layout.adopted(self.run.run_id, stat.key), stored.data)
                 self.claim.unmanaged[stat.key] = stat.etag
 
-    def _intended(self) -> dict[str, Write]:
-        """Every key to write: its ETag and the hash of its inflated bytes now, and the new hash."""
-        old = self.actual.files
-        bridges = {
-            bridge.key: Write(old_etag=None, old_sha256=None, new_sha256=None) for bridge in self.bridges.values()
-        }
-        return bridges | {
-            item.file.key: Write(
-                old_etag=item.expect if isinstance(item.expect, str) else None,
-                old_sha256=old[item.file.key].sha256 if item.file.key in old else None,
-                new_sha256=item.file.sha256,
-            )
-            for item in self.desired.objects()
-        }
-
     # --- the writes, in their order ------------------------------------------------------------------
 
-    def _order(self, manifest: Manifest, *, adopt: bool) -> Order:
-        """In which order files that are there are written, and a bridge for each circle of them."""
+    def _order(self) -> Order:
+        """Return the order in which the files that are there are written."""
         changed = self._changed()
         moves_to = with_actual_rows(self.run, self.target.moves_to, self.desired, changed, self.actual)
-        order = receivers_first(changed, moves_to)
-        numbers = _numbers(manifest)
-        entries = {entry.file.key: entry for entry in self.desired.entries}
-        for key in order.bridged:
-            entry = entries[key]
-            number = numbers[entry.section]
-            numbers[entry.section] = number + 1
-            own = self.run.site.publish.names.file_name(entry.section, number)
-            self.bridges[key] = Bridge(own, entry.section, number, entry.index)
-        missing = {bridge.index for bridge in self.bridges.values()} - {
-            index.number for index in self.desired.indexes if index.file.key in self.desired.index_objects
-        }
-        if missing:
-            add_indexes(self.run, self.desired, missing)
-            self._survey(adopt=adopt)
-        return order
+        return receivers_first(changed, moves_to)
 
     def _changed(self) -> dict[str, Object]:
         """Files to be written that an index lists. What lies there unlisted is written before one does, as a new file:
@@ -235,18 +201,10 @@ class _Publication:
         keys = {index.file.key for index in (*base, *self.desired.indexes)}
         return frozenset(address for key in keys for address in self.actual.listed(key))
 
-    def _with_bridges(self, manifest: Manifest) -> Manifest:
-        """The manifest, with next numbers past those of the bridges."""
-        sections = dict(manifest.sections)
-        for bridge in self.bridges.values():
-            sections[bridge.section] = replace(sections[bridge.section], next_number=bridge.number + 1)
-        return replace(manifest, sections=sections)
-
     def _write_set(self, root: Root, order: Order) -> None:
         desired = self.desired
         changed = self._changed()
         in_threads(self._write, [item for key, item in desired.files.items() if key not in changed])
-        in_threads(self._write_bridge, list(self.bridges))
         indexes = dict(desired.index_objects)
         if changed or len(indexes) > 1:
             for key in self._list_old_and_new(root):
@@ -263,18 +221,6 @@ class _Publication:
             root.key_file.write(root.key)
             self.outcome.key_file = True
 
-    def _write_bridge(self, giver: str) -> None:
-        """Put a file as it is under another name too, until those that take over its URLs are written."""
-        stored = readable(self.public, giver)
-        plain = None if stored is None else fence.content(giver, stored.data)
-        if plain is None:
-            return  # nobody could read it either
-        bridge = self.bridges[giver]
-        data = compress.gzip([plain]) if bridge.key.endswith(".gz") else plain
-        bridge.written = plain_object(bridge.key, plain, data, self.run.plan.now)
-        self.writes.put(bridge.written, fenced=True)
-        self._count(bridge.written.file)
-
     def _list_old_and_new(self, root: Root) -> list[str]:
         """Let the indexes list the old files and the new ones, before any old file gives rows away.
 
@@ -288,8 +234,6 @@ class _Publication:
                 continue
             listed = self.actual.listed(index.file.key)
             final = {self._address(e.file.key): e.file.lastmod for e in self.desired.entries if e.index == index.number}
-            bridges = [b for b in self.bridges.values() if b.index == index.number and b.written is not None]
-            final |= {self._address(bridge.key): now for bridge in bridges}
             if not final.keys() <= listed.keys():
                 both = index_object(index.file.key, list({**final, **listed}.items()), now)
                 if both.file.sha256 == item.file.sha256:
@@ -355,11 +299,8 @@ class _Publication:
 
     def _commit(self, manifest: Manifest) -> None:
         at = int(self.run.work.now().timestamp())
-        bridges = [bridge.written for bridge in self.bridges.values() if bridge.written is not None]
         if self.outcome.manifest is None:
-            left = tuple(Retired(item.file.key, item.file.etag, at) for item in bridges)
             manifest = with_former(with_written(manifest, self.written), self.run.base, at)
-            manifest = replace(manifest, retired=(*manifest.retired, *left))
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
         if self.outcome.manifest is None:
@@ -408,14 +349,3 @@ def _numbers(manifest: Manifest) -> dict[str, int]:
     """Section → the number of its next file. Those of views are not counted."""
     own = {name: state.next_number for name, state in manifest.sections.items() if not state.view}
     return {**manifest.numbers, **own}
-
-
-@dataclass
-class Bridge:
-    """A copy of a file as it was, which keeps its URLs listed until others have taken them over."""
-
-    key: str
-    section: str
-    number: int
-    index: int
-    written: Object | None = None

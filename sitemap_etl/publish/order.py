@@ -22,13 +22,12 @@ _LEFT: Final = pa.schema([("loc", pa.string()), ("key", pa.string())])
 class Order(Frozen):
     """In which order changed files are written: those that give no row away, then receivers before givers.
 
-    `givers`: those that give rows to others of them. `bridged`: a giver out of every circle of files that give rows to
-    each other: it is written before its receivers, so its rows must be listed elsewhere meanwhile.
+    `givers`: those that give rows to others of them. In a circle of files that give rows to each other, one is written
+    before its receivers. The rows that it gives are in no file until the receivers are written.
     """
 
     keys: tuple[str, ...]
     givers: frozenset[str]
-    bridged: tuple[str, ...]
 
 
 def with_actual_rows(
@@ -83,7 +82,6 @@ def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str
     keys = sorted(changed)
     inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
     done: list[str] = []
-    bridged: list[str] = []
     written: set[str] = set()
     waiting = dict(inside)
     while waiting:
@@ -91,12 +89,11 @@ def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str
         if not ready:
             circle = _circle({key: receivers - written for key, receivers in waiting.items()})
             ready = [min(circle, key=lambda key: (len(waiting[key] - written), key))]
-            bridged += ready
         for key in ready:
             done.append(key)
             written.add(key)
             del waiting[key]
-    return Order(tuple(done), frozenset(key for key, receivers in inside.items() if receivers), tuple(bridged))
+    return Order(tuple(done), frozenset(key for key, receivers in inside.items() if receivers))
 
 
 def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -96,15 +96,6 @@ def _index(run: Run, desired: Desired, number: int) -> Object:
     at = run.site.publish.at
     entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
     return index_object(run.site.publish.names.index_name(number), entries, run.plan.now)
-
-
-def add_indexes(run: Run, desired: Desired, numbers: Set[int]) -> None:
-    """Let these indexes be written, though they are as they should be."""
-    for index in desired.indexes:
-        if index.number in numbers:
-            item = _index(run, desired, index.number)
-            item.file = replace(item.file, lastmod=index.file.lastmod)
-            desired.index_objects[index.file.key] = item
 
 
 def in_slots(entries: Sequence[Entry]) -> list[Entry]:

@@ -386,14 +386,6 @@ def _warn(
     if (warning := one_date(name, dates, sum(receipt.dated for receipt in receipts))) is not None:
         proposal.warnings.append(warning)
     proposal.warnings += warn_of_rejected(run, name, proposal.reasons[name]["rejected"], receipts)
-    twice = sum(receipt.twice[0] for receipt in receipts)
-    if twice:
-        example = next(loc for receipt in receipts for loc in receipt.twice[1])
-        proposal.warnings.append(
-            f"{name}: {twice:,} {'page is' if twice == 1 else 'pages are'} listed in two spellings, with and without a "
-            f"slash at the end, such as {example} and {example[:-1]}: for engines they are two pages. List the one "
-            "that the other redirects to"
-        )
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
             f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
@@ -420,6 +412,13 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
                 f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
+    notices = Tally()
+    for n, unit in enumerate(run.plan.units):
+        if unit.section == name:
+            notices.merge(run.extracted(n).notices)
+    for notice in notices.ordered():
+        example = f", e.g. {notice.examples[0]}" if notice.examples else ""
+        proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
     reasons = proposal.reasons[name]
     proposal.warnings += warn_of_bare(run, name, reasons["notes"], proposal.counts[name])
     elsewhere: Counter[str] = Counter()

@@ -26,7 +26,6 @@ from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.quiet import remembered
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
 from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, MadeFrom, Manifest, Mirror, Preview, SectionState
@@ -125,7 +124,7 @@ def _made_from(
     rendered: dict[str, int | None] = {}
     for name in planned.sections:
         receipts = [receipt for receipt in run.all_rendered() if receipt.section == name]
-        tells = any(receipt.twice[0] or receipt.notes.total for receipt in receipts)
+        tells = any(receipt.notes.total for receipt in receipts)
         dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
         rendered[name] = None if tells else dated
     basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
@@ -133,9 +132,12 @@ def _made_from(
 
 
 def _version(run: Run, proposal: Proposal, name: str) -> str | None:
-    """The hash of what a section of a table is made from; None where it may become another by itself."""
-    notes = [tally for kind, tally in proposal.reasons.get(name, {}).items() if kind == "notes"]
-    return run.plan.versions.get(name) if is_settled(proposal.counts[name], notes) else None
+    """Return the digest of what a section of a table is made from, or None if the next run has to read it.
+
+    It has to if another section lists a page in its place, and if a rule can make something else of its rows.
+    """
+    repeatable = not proposal.counts[name].duplicates and all(part.repeatable for part in run.parts(name))
+    return run.plan.versions.get(name) if repeatable else None
 
 
 def _lost_pages(proposal: Proposal, read: Collection[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Reports as self-contained pages: of a run, of all runs of a site, of many sites; runs as metrics.
+"""Reports as self-contained HTML pages of a run, of all runs of a site, and of many sites, and runs as metrics.
 
-That of a check is in `check`, which brings along what reads sitemaps: a run needs none of it. A check needs none of
-the others, so each name is imported when it is first used.
+Each name is imported when it is first used: a run needs nothing of the page of a check, and a check nothing of the
+others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Small pictures as inline SVG: plain rectangles and lines in the page's own colours, each with its figures as text.
+"""Charts as inline SVG: plain rectangles and lines in the page's own colors, with every value as text.
 
-They stretch to the width of their place. Every text in them is escaped; nothing is fetched.
+A chart stretches to the width of its place, so its scale and its dates are text beside it. The lower end of every scale
+is zero. All text is escaped, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from markupsafe import Markup, escape
 from sitemap_etl.frozen import Frozen
 
 STEP: Final = 10
-"""Width of a point, in units of the picture."""
+"""Width of a point, in units of the chart."""
 HEIGHT: Final = 40
 _LEAST: Final = 1.5
-"""Height of the smallest column that is not nothing."""
+"""Height of the smallest column that is not zero."""
 
 
 class Point(Frozen):
-    """A run in a picture. `value`: None where it has none. `words`: said of it; `tone`: good, attention or bad."""
+    """A run in a chart. `value`: None if the run has none. `words`: its description. `tone`: good, attention or bad.
+
+    `now`: True for the page's own run. `apart`: True if the value says nothing about the others, as in a first publish.
+    """
 
     value: float | None
     words: str
@@ -54,7 +58,7 @@ def line(points: Sequence[Point], label: str) -> Markup:
 
 
 def cells(points: Sequence[Point], label: str) -> Markup:
-    """A cell for each run in the colour of its tone; one without a value is empty."""
+    """Return a chart with a cell for each run in the color of its tone. A run without a value has an empty cell."""
     shapes = [
         f'<rect class="cell {point.tone if point.value is not None else "none"}" x="{at * STEP + 1}" y="8" '
         f'width="{STEP - 2}" height="{HEIGHT - 16}"><title>{escape(point.words)}</title></rect>'
@@ -81,6 +85,6 @@ def _picture(points: Sequence[Point], label: str, shapes: Sequence[str]) -> Mark
     width = max(1, len(points)) * STEP
     head = f'<svg class="chart" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="img" '
     base = f'<line class="base" x1="0" y1="{HEIGHT}" x2="{width}" y2="{HEIGHT}"/>'
-    # Besides words and labels, which are escaped, there are only numbers and names of our own in it. Markup.format is
-    # safe for all texts and ten times as slow, and there are thousands of points on a page.
+    # Words and labels are escaped. The rest is numbers and our own names. Markup.format would be ten times as slow, and
+    # a page has thousands of points.
     return Markup(f'{head}aria-label="{escape(label)}">{"".join(shapes)}{base}</svg>')  # noqa: S704

@@ -1,4 +1,4 @@
-"""What a check found as one HTML file, on the paper of the run's report."""
+"""The findings of a check as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sitemap_etl.report.paper import duration, several, size, template
 from sitemap_etl.web import shown_address
 
 _EXAMPLES: Final = 5
-"""Examples of one code that are shown."""
+"""Examples of one code that are shown, unless more were asked for."""
 _MOST: Final = 1_000
-"""Examples of one code that are shown, however many were asked for."""
+"""Maximum number of examples of one code."""
 _FILES: Final = 500
-"""Files that are shown, the worst first."""
+"""Maximum number of files, the worst first."""
 _FINDINGS: Final = 50
-"""Findings of one file that are shown."""
+"""Maximum number of findings of one file."""
 _GONE: Final = 200
-"""Entries of the baseline that are shown as gone."""
+"""Maximum number of entries that are gone from the baseline and shown."""
 
 
 def render_check(
@@ -33,10 +33,10 @@ def render_check(
     at: datetime | None = None,
     examples: int | None = None,
 ) -> str:
-    """Return the page of a check's report.
+    """Return the HTML page of a check.
 
-    `targets` as they were given, and `at`, the moment of the check (with a zone), are shown if they are there.
-    `examples`: of each code; None shows five.
+    `targets`: as given on the command line. `at`: the time of the check, with a time zone. `examples`: number for each
+    code (default: 5).
     """
     number = _EXAMPLES if examples is None else max(_EXAMPLES, min(examples, _MOST))
     totals = report.codes()
@@ -71,7 +71,7 @@ def _headline(report: Report) -> str:
 
 
 def _lead(report: Report) -> str:
-    """How many URLs are affected, and what that does not count."""
+    """Return the number of affected URLs, and the number of files that this leaves out."""
     affected = report.affected()
     text = f"{several(report.urls, 'URL')} in {several(len(report.files), 'file')} were checked."
     if affected.urls:
@@ -124,7 +124,7 @@ def _examples(findings: Any, number: int) -> list[tuple[str, str, str]]:
 
 
 def _files(report: Report) -> list[dict[str, Any]]:
-    """The files, the worst first, with their findings."""
+    """Return the files with their findings, the worst first."""
     found: dict[str, list[Finding]] = {}
     for finding in report.new:
         found.setdefault(finding.file, []).append(finding)

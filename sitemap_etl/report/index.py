@@ -1,4 +1,4 @@
-"""All runs of a site on one page."""
+"""The page of all runs of a site."""
 
 from __future__ import annotations
 

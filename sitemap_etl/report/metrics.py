@@ -1,6 +1,6 @@
-"""A run as metrics, for Prometheus and whatever else reads its text format: gauges, one file, replaced by each run.
+"""A run as metrics in Prometheus' text format: gauges in one file, which each run replaces.
 
-The text is valid OpenMetrics 1.0, and valid for the textfile collector of node_exporter, which takes no timestamps.
+The text is valid OpenMetrics 1.0 and has no timestamps, because the textfile collector of node_exporter rejects them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Sample = tuple[Mapping[str, str], float]
 
 
 def metrics(name: str, last: Attempt, good: Attempt | None) -> str:
-    """The metrics of a site. `last`: its last run; `good`: the last that ended well, where that is known."""
+    """Return the metrics of a site. `last`: its last run. `good`: its last successful run, if known."""
     lines: list[str] = []
     for metric, help_, samples in _families(last, good):
         found = list(samples)
@@ -30,7 +30,7 @@ def metrics(name: str, last: Attempt, good: Attempt | None) -> str:
 
 
 def _families(last: Attempt, good: Attempt | None) -> Iterator[tuple[str, str, Iterable[Sample]]]:
-    """Each metric's name, help and samples."""
+    """Yield the name, help text and samples of each metric."""
     total = sum(value for stage, value in last.seconds.items() if stage == "total")
     yield "last_run_timestamp_seconds", "When the last run ended.", [({}, _seconds(last.ended or last.now))]
     yield "last_run_ok", "Whether the last run did everything that it was to do.", [({}, float(last.good))]

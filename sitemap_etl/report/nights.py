@@ -1,4 +1,4 @@
-"""The last runs of a site beside each other, for whoever asks whether this one is as the others were."""
+"""The last runs of a site side by side: charts, a table, and the usual range of each count."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sitemap_etl.report.paper import moment, number
 from sitemap_etl.state.records import Answered, Attempt
 
 SHOWN: Final = 30
-"""Runs in a picture."""
+"""Runs in a chart."""
 _ENOUGH: Final = 7
-"""Runs that went well, before it is said what is usual."""
+"""Successful runs that a usual range needs."""
 _REASONS: Final = 5
-"""Reasons of rejected rows that have a picture, the most frequent ones."""
+"""Reasons of rejected rows that have a chart, the most frequent ones."""
 _FAR: Final = 0.25
 _FEW: Final = 20
-"""What lies outside the range of earlier runs is unusual if it is this far from their median, in parts and in URLs."""
+"""Distance from the median, as a share and in URLs, from which a value outside the usual range is unusual."""
 _TONES: Final = {"partial": "attention", "refused": "bad", "failed": "bad", "interrupted": "bad"}
 _ANSWERS: Final = {"accepted": "good", "nothing": "good", "skipped": "good", "partial": "attention"}
 
@@ -53,9 +53,9 @@ class Night(Frozen):
 
 
 class Around(Frozen):
-    """What stands around a page. `runs`: those it is compared with, its own among them, oldest first.
+    """The context of a run's page. `runs`: the runs to compare with and the run itself, oldest first.
 
-    `root`: the way to the folder of all reports. `earlier`, `later`: ids of the runs beside it that have a page.
+    `root`: relative path of the folder of all reports. `earlier`, `later`: IDs of the neighboring runs with a page.
     """
 
     runs: Sequence[Attempt] = ()
@@ -65,11 +65,11 @@ class Around(Frozen):
 
 
 ALONE: Final = Around()
-"""Of a page that nothing stands around."""
+"""The context of a page without other runs."""
 
 
 def links(around: Around) -> list[tuple[str, str]]:
-    """The ways to other pages, each with its words."""
+    """Return links to other pages, as (text, address)."""
     if not around.runs:
         return []
     found = [("Earlier run", around.earlier), ("Later run", around.later)]
@@ -81,12 +81,12 @@ COLUMNS: Final = ("listed", "added", "changed", "removed", "rejected")
 
 
 def page_of(run_id: str, root: str) -> str:
-    """Where the page of a run lies, seen from a page at `root` (`../` below a run's folder, empty beside them)."""
+    """Return the relative address of a run's page. `root`: `../` from another run's page, "" from the folder itself."""
     return f"{root}{run_id}/report.html"
 
 
 def tone_of(status: str) -> str:
-    """good, attention or bad."""
+    """Return the tone of a status: good, attention or bad."""
     return _TONES.get(status, "good")
 
 
@@ -110,12 +110,12 @@ def _night(run: Attempt, own: str | None, root: str) -> Night:
 
 
 def figures(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
-    """A picture each of what was listed, added, changed, removed and rejected. `runs`: oldest first."""
+    """Return charts of the listed, added, changed, removed and rejected counts. `runs`: oldest first."""
     return [_figure(runs, own, what, partial(_count, what=what)) for what in COLUMNS]
 
 
 def reasons(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
-    """A picture each of the most frequent reasons of rejected rows."""
+    """Return charts of the most frequent reasons of rejected rows."""
     total: Counter[str] = Counter()
     for run in runs:
         for found in run.rejected.values():
@@ -128,7 +128,7 @@ def reasons(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
 
 
 def engines(runs: Sequence[Attempt], own: str | None) -> Iterator[Figure]:
-    """A row of cells for each engine; of Search Console also what Google found."""
+    """Yield a row of cells for each engine, and charts of the errors and warnings that Search Console reports."""
     names = dict.fromkeys(name for run in runs for name in run.engines)
     for name in names:
         points = [_answer(run, run.engines.get(name), own) for run in runs]
@@ -143,7 +143,7 @@ def engines(runs: Sequence[Attempt], own: str | None) -> Iterator[Figure]:
 
 
 def usual_seconds(runs: Sequence[Attempt], own: str | None) -> dict[str, float]:
-    """What each stage took in the middle of the earlier runs that went well."""
+    """Return the median seconds of each stage in earlier successful runs."""
     earlier = [run for run in runs if run.good and run.run_id != own]
     stages = dict.fromkeys(stage for run in earlier for stage in run.seconds)
     return {stage: median(run.seconds[stage] for run in earlier if stage in run.seconds) for stage in stages}

@@ -1,4 +1,4 @@
-"""A run's summary as one HTML file, without scripts or external requests, and with all text escaped."""
+"""The summary of a run as one HTML file, without scripts or external requests, and with all text escaped."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _KINDS: Final = (
 )
 _MEANINGS: Final = {**urls.REASONS, **urls.NOTES, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
-"""How many reasons of one kind are shown; an `exclude` column may hold as many texts as rows."""
+"""Maximum number of reasons of one kind. An `exclude` column can have as many texts as rows."""
 
 
 def render(summary: Summary, around: Around = ALONE) -> str:
-    """The page of a summary. `around`: the runs that it is compared with, and where their pages lie."""
+    """Return the HTML page of a summary. `around`: the runs to compare with, and the way to their pages."""
     gates = _gates(summary.gates)
     own = summary.run_id
     views = set(summary.views)
@@ -90,7 +90,7 @@ AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years"
 
 
 def _shapes(shape: Mapping[str, Shape]) -> Iterator[dict[str, Any]]:
-    """What each section's files hold, as shares of its pages and files."""
+    """Yield the ages of pages and the fill of files of each section, as percentages."""
     for name, found in shape.items():
         pages = sum(found.ages) + found.undated
         fullest = max(found.fill, default=0) or 1
@@ -106,7 +106,7 @@ def _shapes(shape: Mapping[str, Shape]) -> Iterator[dict[str, Any]]:
 
 
 def headline(summary: Summary) -> str:
-    """The outcome of the run in a few words."""
+    """Return the outcome of the run in a few words."""
     status = summary.status
     if status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
@@ -119,7 +119,7 @@ def headline(summary: Summary) -> str:
 
 
 def tone(summary: Summary) -> str:
-    """good, attention or bad: the colour of the page header."""
+    """Return the tone of the page's header: good, attention or bad."""
     if summary.status in ("refused", "failed") or (summary.status == "dry_run" and summary.error):
         return "bad"
     if summary.status == "partial" or summary.warnings or any(gate.status != "ok" for gate in summary.gates):
@@ -166,7 +166,7 @@ def _files(summary: Summary) -> Iterator[tuple[str, int]]:
 
 
 def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The gates by section (empty: the site, first) and name."""
+    """Return the gates by section and name. The section of the site's own gates is "", and comes first."""
     by_scope: dict[str, dict[str, dict[str, Any]]] = {"": {}} if gates else {}
     for gate in gates:
         scope, _, name = gate.name.rpartition(".")
@@ -189,7 +189,7 @@ def _gate(gate: Gate, name: str) -> dict[str, Any]:
 
 
 def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]], int, str]]:
-    """(kind, what it means, rows of {section, reason, count, examples}, how many reasons are left out, file)."""
+    """Yield (title, meaning, rows, number of reasons that are left out, file with all rows) for each kind."""
     for kind, title, meaning in _KINDS:
         rows = [
             _reason(section, reason)
@@ -214,7 +214,7 @@ def _reason(section: str, reason: Reason) -> dict[str, Any]:
 
 
 def _seconds(seconds: Mapping[str, float], usual: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The stages with their time, what they usually take, and both as shares of the longest; the total last."""
+    """Return the stages with their usual time, and both as shares of the longest stage. The total comes last."""
     stages = [stage for stage in seconds if stage != "total"]
     longest = max((max(seconds[stage], usual.get(stage, 0.0)) for stage in stages), default=0.0) or 1.0
     return [
@@ -249,11 +249,11 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def percent(share: float) -> str:
-    """15.5 %."""
+    """Return a share as a percentage: 15.5 %."""
     text = f"{share * 100:.1f}" if share < 1 else f"{share * 100:,.0f}"
     return f"{text.removesuffix('.0')} %"
 
 
 def details_of(answer: Answered) -> Sequence[tuple[str, str]]:
-    """The details of an engine's answer, one short line each."""
+    """Return the details of an engine's answer, as (name, value)."""
     return [(str(name), str(value)) for name, value in answer.details.items() if value not in (None, [], {})]

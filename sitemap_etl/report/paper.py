@@ -1,4 +1,4 @@
-"""What all pages share: the paper they are written on, and how numbers, sizes and times are written."""
+"""The templates of all pages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class _Compiled(BytecodeCache):
-    """Templates as Python keeps modules: compiled beside their sources, where one may write there.
+    """Cache of compiled templates beside their sources, as Python caches modules, if the folder is writable.
 
-    Compiling them takes longer than all else that a page needs.
+    Compiling a template takes longer than everything else that a page needs.
     """
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
@@ -36,12 +36,12 @@ class _Compiled(BytecodeCache):
         path = Path(bucket.key)
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(bucket.bytecode_to_string())  # jinja takes half a file for none
+            path.write_bytes(bucket.bytecode_to_string())
 
 
 @cache
 def template(name: str) -> Template:
-    """A page's template. It escapes all text that it is given."""
+    """Return a template, which escapes every text."""
     environment = Environment(
         loader=PackageLoader("sitemap_etl.report", ""),
         bytecode_cache=_Compiled(),
@@ -64,12 +64,12 @@ def several(count: int, what: str) -> str:
 
 
 def number(value: Any) -> str:
-    """1,234."""
+    """Return an integer with thousands separators: 1,234. Any other value is returned as text."""
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def size(count: int) -> str:
-    """Bytes as people read them: 1.4 MB."""
+    """Return a number of bytes with a unit: 1.4 MB."""
     value, unit = float(count), 0
     while value >= 1_000 and unit < len(_UNITS) - 1:
         value, unit = value / 1_000, unit + 1
@@ -77,7 +77,7 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """0.4 s, 12 min 5 s, 2 h 10 min."""
+    """Return seconds with units: 0.4 s, 12 min 5 s, 2 h 10 min."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds >= 0.05 else "< 0.1 s"
     minutes, rest = divmod(round(seconds), 60)
@@ -87,10 +87,10 @@ def duration(seconds: float) -> str:
 
 
 def moment(text: str) -> str:
-    """A time as 2026-11-01 02:00 UTC."""
+    """Return a time of a record in the form 2026-11-01 02:00 UTC."""
     return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
 
 
 def address(text: str, site: str) -> bool:
-    """Whether the text is a web address of this origin. A page links to no other, which its source has from anyone."""
+    """Return True if the text is an address on the site. Pages link to no other address of a source."""
     return text.startswith(f"{site}/") and text.isprintable() and " " not in text

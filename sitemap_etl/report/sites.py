@@ -1,4 +1,4 @@
-"""Many sites on one page, and pages that only say something."""
+"""The page of many sites, and pages with one message."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sitemap_etl.state.records import PastRun
 
 _URGENT: Final = {"bad": 0, "attention": 1, "good": 2}
 _PUBLIC: Final = ("published", "unchanged", "partial")
-"""What became of runs whose counts are those of the public set."""
+"""Statuses of runs whose counts describe the public release."""
 
 
 class SiteLine(Frozen):
-    """A site in one line. `status`: of its last run, a word; `when`: its time; `note`: why something is not shown.
+    """A row of the page. `status`, `when`, `error`: of the last run. `note`: why the site's record is not shown.
 
-    `next_run`: a time, or a word, or nothing. `runs`: the last runs, oldest first.
+    `next_run`: a time, a word, or "". `runs`: the last runs, oldest first. `href`: relative address of the site's page.
     """
 
     name: str
@@ -37,7 +37,10 @@ class SiteLine(Frozen):
 
 
 def render_sites(sites: Iterable[SiteLine]) -> str:
-    """The page of all sites, those that need somebody first."""
+    """Return the HTML page of all sites, or of one DAG's sites. Sites that need attention come first.
+
+    `of`: the id of the DAG, or "" for all sites.
+    """
     shown = sorted(sites, key=lambda one: (_URGENT[_tone(one)], one.name))
     tones = [_tone(one) for one in shown]
     bad, partial = tones.count("bad"), tones.count("attention")

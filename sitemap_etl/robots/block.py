@@ -1,6 +1,6 @@
-"""Our own marked block of `Sitemap:` lines in a robots.txt.
+"""Our marked block of `Sitemap:` lines in a robots.txt.
 
-A block belongs to one site file and bears its name, so several site files can share a robots.txt:
+A block has the name of its site, so several sites can share a robots.txt:
 
     # sitemap_etl shop begin
     Sitemap: https://shop.example/sitemap.xml
@@ -26,7 +26,7 @@ _BEGINS: Final = re.compile(r"(?:^|(?<=\r))# sitemap_etl ([^\r\n]+) begin\s*?(?=
 
 
 def named_in(robots_txt: bytes) -> dict[str, frozenset[str]]:
-    """The site files that have a block of ours, and the sitemaps that each names."""
+    """Return the sitemaps in each block of ours, by the name of the site."""
     names = dict.fromkeys(_BEGINS.findall("\n".join(lines_of(robots_txt))))
     return {
         name: frozenset(sitemaps(b"".join(robots_txt[begin:end] for begin, end in _spans(robots_txt, name))))
@@ -35,16 +35,16 @@ def named_in(robots_txt: bytes) -> dict[str, frozenset[str]]:
 
 
 def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str], *, mark: str | None = None) -> bytes:
-    """The robots.txt with the block of `name` naming these sitemaps, and everything else as it was.
+    """Return the robots.txt with a block of `name` that lists these sitemaps. Everything else is unchanged.
 
-    `mark`: a comment in the block, which tells two writes of the same lines apart.
+    `mark`: a comment in the block, so that two writes of the same lines differ.
 
-    A block that is there is replaced in its place; a new one goes to the end, in the line breaks of the
-    file, and is left without a final one where the file is. Where it would end beyond 500 KiB, which
-    readers don't read, it goes to the top. No sitemaps: as `without_block`.
+    An existing block is replaced in place. A new block is added at the end, with the line breaks of the file, and
+    without a final one if the file has none. If it would end beyond the 500 KiB that crawlers read, it is added at the
+    top. Without sitemaps, the block is removed.
 
-    Raises `Refused` where the file is UTF-16, or where the block at the top would push a rule that is
-    read now beyond 500 KiB; `ValueError` for a name or an address that is not one line.
+    Raise `Refused` if the file is UTF-16, or if a block at the top would move a rule beyond the first 500 KiB. Raise
+    `ValueError` if a name or an address is not one line.
     """
     for value in (name, *sitemaps, *([] if mark is None else [mark])):
         if not value or value != value.strip() or not value.isprintable():
@@ -76,19 +76,19 @@ def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str], *, ma
 
 
 def without_block(existing: bytes, name: str) -> bytes:
-    """The robots.txt without the block of `name`: byte for byte what it was before `with_block`."""
+    """Return the robots.txt without the block of `name`, byte for byte as before `with_block`."""
     return _cut(existing, 0, _spans(existing, name))
 
 
 def without_blocks(existing: bytes) -> bytes:
-    """The robots.txt without any block of ours: what it says of which pages may be fetched is all there."""
+    """Return the robots.txt without any block of ours. All rules for crawlers stay."""
     for name in sorted(named_in(existing)):
         existing = without_block(existing, name)
     return existing
 
 
 def without_mark(existing: bytes, name: str) -> bytes:
-    """The robots.txt without the marks in the block of `name`."""
+    """Return the robots.txt without the marks in the block of `name`."""
     kept, at = [], 0
     for begin, end in _spans(existing, name):
         lines = LINE.findall(existing[begin:end])
@@ -98,7 +98,7 @@ def without_mark(existing: bytes, name: str) -> bytes:
 
 
 def unread_rules(robots_txt: bytes) -> list[str]:
-    """The lines, comments apart, that don't lie wholly in the 500 KiB which crawlers read."""
+    """Return the lines, except comments, that are not wholly in the 500 KiB that crawlers read."""
     at, unread = 0, []
     for line in LINE.findall(robots_txt):
         at += len(line)
@@ -109,7 +109,7 @@ def unread_rules(robots_txt: bytes) -> list[str]:
 
 
 def _lost(before: bytes, after: bytes) -> int:
-    """How many more rules are not read any more."""
+    """Return the number of rules that crawlers read before, but not after."""
     if len(after) <= limits.ROBOTS_BYTES:
         return 0
     return max(0, len(unread_rules(after)) - len(unread_rules(before)))
@@ -118,11 +118,11 @@ def _lost(before: bytes, after: bytes) -> int:
 def _placed(
     existing: bytes, rest: bytes, spans: list[tuple[int, int]], block: bytes, line_break: bytes
 ) -> tuple[bytes, int]:
-    """The file with the block where it was or at the end, and where the block ends."""
+    """Return the file with the block in its old position or at the end, and the position where the block ends."""
     if spans:
         begin, end = spans[0]
         old = existing[begin:end]
-        # The breaks around the old block stay those that they were.
+        # Keep the line breaks around the old block.
         before = found[0] if (found := _BREAK.match(old)) else b""
         after = found[0] if (found := re.search(rb"(?:\r\n|\n|\r)\Z", old)) else b""
         tail = _cut(existing, end, spans[1:])
@@ -134,7 +134,7 @@ def _placed(
 
 
 def _cut(existing: bytes, at: int, spans: list[tuple[int, int]]) -> bytes:
-    """What follows `at`, without these spans."""
+    """Return the bytes from `at` on, without these spans."""
     kept = []
     for begin, end in spans:
         kept.append(existing[at:begin])
@@ -144,10 +144,10 @@ def _cut(existing: bytes, at: int, spans: list[tuple[int, int]]) -> bytes:
 
 
 def _spans(existing: bytes, name: str) -> list[tuple[int, int]]:
-    """Where blocks of this name lie, from their first byte to the one after their last.
+    """Return the positions of the blocks with this name: first byte, and the byte after the last.
 
-    A block at the very end without a line break has taken the break before it along, as `with_block`
-    put it there. One whose end mark is gone ends after the Sitemap lines that follow its beginning.
+    A block at the end of a file without a final line break includes the break before it, which `with_block` added. A
+    block without an end mark ends after the Sitemap lines that follow its beginning.
     """
     first, last = (f"# sitemap_etl {name} {mark}".encode() for mark in ("begin", "end"))
     spans: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The groups of a robots.txt: which rules hold for which crawlers (RFC 9309, 2.2.1 and 2.2.4).
+"""Groups of a robots.txt, which assign rules to crawlers (RFC 9309, 2.2.1 and 2.2.4).
 
 A group is one or more `User-agent` lines and the `Allow` and `Disallow` lines that follow. Only such a rule ends the
 list of agents. Other lines, such as `Crawl-delay` and `Sitemap`, have no influence on groups.
@@ -14,7 +14,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.robots.lines import Field, read_lines, read_part
 
 EVERYONE: Final = "*"
-"""The agent of the rules that hold for crawlers without a group of their own."""
+"""Agent of the rules for crawlers without their own group."""
 _EVERYONE: Final = re.compile(rb"\*(?:\s|\Z)")
 _TOKEN: Final = re.compile(rb"[A-Za-z_-]*")
 
@@ -33,9 +33,9 @@ class Groups:
     """
 
     def __init__(self, robots_txt: bytes) -> None:
-        self._rules: dict[str, list[Rule]] = {}
+        self._groups: dict[str, list[list[Rule]]] = {}  # agents of one group share its list
         self._delays: dict[str, float] = {}
-        ruled: list[str] = []
+        group: list[Rule] = []
         delayed: list[str] = []
         before = None
         in_rules = False
@@ -44,27 +44,27 @@ class Groups:
                 continue
             if line.field is Field.AGENT:
                 if in_rules:
-                    ruled, in_rules = [], False
+                    group, in_rules = [], False
                 if before is not Field.AGENT:
                     delayed = []
                 agent = _token(line.value)
-                ruled.append(agent)
                 delayed.append(agent)
-                self._rules.setdefault(agent, [])
+                groups = self._groups.setdefault(agent, [])
+                if not groups or groups[-1] is not group:
+                    groups.append(group)
             elif line.field is Field.DELAY:
                 # Crawlers that obey it apply it to the agents right above it, so it doesn't spread over a group.
                 seconds = _seconds(line.value)
                 self._delays.update({} if seconds is None else dict.fromkeys(delayed, seconds))
             else:
                 in_rules = True
-                rule = Rule(line.field is Field.ALLOW, line.value)
-                for agent in ruled if line.value else ():
-                    self._rules[agent].append(rule)
+                if line.value:
+                    group.append(Rule(line.field is Field.ALLOW, line.value))
             before = line.field
 
     def rules_of(self, agent: str) -> list[Rule]:
-        """Return the rules for a product token such as "Googlebot": of its own group, else of everyone's."""
-        return self._rules.get(self._group_of(agent), [])
+        """Return the rules for a product token such as "Googlebot": of its own group, otherwise of the group `*`."""
+        return [rule for group in self._groups.get(self._group_of(agent), ()) for rule in group]
 
     def delay_of(self, agent: str) -> float:
         """Return the seconds between two requests that a `Crawl-delay` asks of a product token, or 0."""
@@ -72,7 +72,7 @@ class Groups:
 
     def _group_of(self, agent: str) -> str:
         token = agent.lower()
-        return token if token in self._rules else EVERYONE
+        return token if token in self._groups else EVERYONE
 
 
 def _token(value: bytes) -> str:

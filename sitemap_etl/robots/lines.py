@@ -15,6 +15,7 @@ LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 """A line and its end: CR, LF or both, and nothing else (RFC 9309, 2.2)."""
 _END: Final = re.compile(rb"\r\n|\n|\r")
 _BLANKS: Final = b" \t\n\v\f\r"
+_SHOWN: Final = 60
 _LINE_BYTES: Final = 2083 * 8 - 1
 """Google's parser ignores the rest of a longer line."""
 
@@ -30,10 +31,39 @@ class Field(Enum):
 
 
 class Line(Frozen):
-    """A line that means something. `value`: without comment and blanks, as it was written."""
+    """A line with a known field. `value`: without comment and surrounding blanks, otherwise unchanged."""
 
     field: Field
     value: bytes
+
+
+_JOINED: Final = re.compile(
+    rb"(?:[\s,;]|\\[nr]|[\x80-\xff])(?:user-?agent|disallow|allow|crawl-delay|sitemap)[ \t]*:", re.IGNORECASE
+)
+"""A line within another one, behind a blank, an escaped line break, or a line break of another kind."""
+_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "ZIP", b"BZh": "bzip2"}
+
+
+def find_unreadable(robots_txt: bytes) -> str | None:
+    """Return why crawlers can't read a robots.txt, or a line of it, as its author means it; None if they can."""
+    text = _without_mark(robots_txt)
+    packed = next((name for begin, name in _COMPRESSED.items() if text.startswith(begin)), None)
+    if packed is not None:
+        return f"it is compressed ({packed}), and no header says so"
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or text[:_LINE_BYTES].count(0) * 4 > len(
+        text[:_LINE_BYTES]
+    ):
+        return "it is UTF-16 or UTF-32, and crawlers read UTF-8"
+    for number, line in enumerate(_END.split(text), 1):
+        found = _read(line)
+        alone = number == 1 and line == text  # a comment that is all there is
+        within = found.value if found is not None else line if alone else b""
+        if _JOINED.search(within) is not None:
+            return f"line {number} has several rules in it, and crawlers read one a line"
+    written = [line for line in _END.split(text) if line.partition(b"#")[0].strip(_BLANKS)]
+    if written and not any(map(_read, written)):
+        return f"none of its lines is a rule (e.g. {written[0][:_SHOWN].decode('utf-8', 'replace')!r})"
+    return None
 
 
 def lines_of(robots_txt: bytes) -> list[str]:
@@ -68,12 +98,12 @@ def _without_mark(robots_txt: bytes) -> bytes:
 
 
 def _read(line: bytes) -> Line | None:
-    """Return what a line says, or None for comments and unknown fields."""
+    """Return the field and value of a line, or None for comments and unknown fields."""
     text = line[:_LINE_BYTES].partition(b"\0")[0].partition(b"#")[0].strip(_BLANKS)
     name, colon, value = text.partition(b":")
     if not colon:
         words = re.split(rb"[ \t]+", text)
-        if len(words) != 2:  # a missing colon is forgiven if there is no doubt about its place
+        if len(words) != 2:  # a missing colon is accepted only if its position is clear
             return None
         name, value = words
     name = name.strip(_BLANKS).lower()

@@ -1,6 +1,6 @@
-"""Which URLs a robots.txt disallows, for whole columns of canonical URLs and for single ones.
+"""Find the URLs that a robots.txt disallows, for columns of canonical URLs and for single ones.
 
-The longest rule that matches decides, and `Allow` wins a tie (RFC 9309, 2.2.2). Results are those of Google's parser
+The longest rule that matches decides, and `Allow` wins a tie (RFC 9309, 2.2.2). Results equal Google's parser
 (https://github.com/google/robotstxt), except for escapes. RFC 9309 compares them decoded: "Disallow: /a%2Cb" matches
 "/a,b" too. The delimiters "/", "?" and "#" differ from their escapes.
 """
@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl import limits
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.robots.groups import EVERYONE, Groups, Rule
 from sitemap_etl.urls.patterns import Expression, matched
@@ -26,19 +27,19 @@ _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 """RFC 3986's unreserved characters. A canonical URL never escapes them."""
 _DELIMITERS: Final = frozenset(b"/?#")
 _ALTERNATIVE: Final = frozenset(b"!$&'()*+,;=:@[]")
-"""Characters of which a canonical URL can have both spellings."""
+"""Characters that a canonical URL can contain plain or escaped."""
 _PAGES: Final = b"/index.htm"
-"""Google's parser takes permission for such a page as permission for its folder's address."""
+"""Beginning of the name of an index page. If Google's parser allows such a page, it allows its folder too."""
 _HOST: Final = "https://host.invalid"
 _AUTHORITY: Final = re.compile(r"\A[^/?]*//[^/?]*")
 _ITSELF: Final = Expression("/robots.txt", "$")
-"""RFC 9309, 2.2.2: it is implicitly allowed."""
+"""robots.txt itself, which is always allowed (RFC 9309, 2.2.2)."""
 
 
 class RobotsRules:
     """The rules of a robots.txt for one crawler, applied to columns of URLs.
 
-    `agent`: a product token such as "Googlebot"; "*" are the rules for everyone.
+    `agent`: a product token such as "Googlebot"; "*" for the rules for all crawlers.
     """
 
     def __init__(self, robots_txt: bytes, agent: str = EVERYONE) -> None:
@@ -47,8 +48,8 @@ class RobotsRules:
     def disallowed(self, locs: pa.Array | pa.ChunkedArray, *, most: int | None = None) -> pa.BooleanArray:
         """Return for each canonical URL whether it must not be fetched. A null is not disallowed.
 
-        `most` bounds rows times rules, if a file of thousands of rules can come from anybody; rows beyond are
-        not disallowed.
+        `most` limits the number of rows times rules, for files with thousands of rules from untrusted sites. Rows
+        beyond the limit are not disallowed.
         """
         return self._rules.disallowed(locs, most=most)
 
@@ -61,7 +62,7 @@ class CrawlRules:
         self._rules: dict[str, _Rules] = {}
 
     def allows(self, url: str, agent: str) -> bool:
-        """Return whether this agent (a product token such as "Googlebot") may fetch a URL."""
+        """Return True if this agent (a product token such as "Googlebot") may fetch a URL."""
         rules = self._rules.get(agent)
         if rules is None:
             rules = self._rules.setdefault(agent, _Rules(self._groups.rules_of(agent)))
@@ -88,7 +89,9 @@ class _Rules:
 
     def __init__(self, rules: list[Rule]) -> None:
         ranks = {(_length(rule.pattern), rule.allows, rule.pattern) for rule in [*rules, *_folders(rules)]}
-        ordered = [(allows, _expression(pattern)) for _, allows, pattern in sorted(ranks, reverse=True)]
+        ordered = [
+            (allows, _expression(pattern)) for _, allows, pattern in sorted(ranks, reverse=True) if _can_match(pattern)
+        ]
         self._count = len(ordered)
         self._disallow = [expression for allows, expression in ordered if not allows]
         self._steps = [
@@ -102,7 +105,7 @@ class _Rules:
         if most is not None:
             at = at[: max(1, most // max(1, self._count))]
         result = np.zeros(len(mask), bool)
-        # Few rows are left here: those that some rule disallows. The longest rule decides about them.
+        # Only the few rows that match a disallow rule are left here. The longest rule decides about them.
         for allows, expressions in self._steps:
             if not len(at):
                 break
@@ -120,6 +123,11 @@ def _folders(rules: list[Rule]) -> list[Rule]:
         if rule.allows and (slash + page).startswith(_PAGES):
             found.append(Rule(allows=True, pattern=folder + b"/$"))
     return found
+
+
+def _can_match(pattern: bytes) -> bool:
+    """Return False for a pattern that asks for more characters than any URL has. RE2 refuses very long ones."""
+    return len(_PARTS.findall(pattern.replace(b"*", b""))) <= limits.LOC_LENGTH
 
 
 def _length(pattern: bytes) -> int:

@@ -1,1 +1,1 @@
-"""What a command or a scheduler starts: whole runs, and what stands beside them."""
+"""Entry points of commands and schedulers: whole runs, rollback, status, verify, forget and validate."""

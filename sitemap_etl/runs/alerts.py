@@ -1,4 +1,4 @@
-"""Who is told how a run ended, and that each is told once how it did."""
+"""Send alerts about how a run ended, each once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sitemap_etl.state.records import Attempt, Summary
 
 @dataclass
 class Watched:
-    """A run under way. `summary`: what came of it, once that is known."""
+    """A run in progress. `summary` is set when the run has one."""
 
     summary: Summary | None = None
 
 
 @contextmanager
 def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator[Watched]:
-    """Tell the monitor that a run starts, and everyone how it ended.
+    """Ping the monitor when a run starts, and send alerts when it ends.
 
-    What is in the way of that is a warning in the log, and changes nothing. Nobody is told of a dry run.
+    Failures to send are logged as warnings and change nothing else. A dry run sends nothing.
     """
     found = Watched()
     if dry_run or site.notify.silent:
@@ -57,7 +57,7 @@ def tell_start(site: Site, environment: Environment) -> None:
 
 
 def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
-    """Tell everyone who is to hear of it how a run ended, unless they were told the same before."""
+    """Send alerts and ping the monitor that a run ended, unless the same was sent before."""
     notify = _readable(site.notify, environment)
     if notify is None or not _first(site, environment, ended):
         return
@@ -67,7 +67,7 @@ def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
 
 
 def tell(notify: Notify, alert: alerts.Alert, environment: Environment) -> None:
-    """Tell everyone who is to hear of such a message. What is in the way of that is a warning in the log."""
+    """Send an alert. Failures to send are logged as warnings."""
     readable = _readable(notify, environment)
     if readable is not None:
         _send(readable, alert, environment)
@@ -78,7 +78,7 @@ def _send(notify: Notify, alert: alerts.Alert, environment: Environment) -> None
 
 
 def _announce(notify: Notify, alert: alerts.Alert, environment: Environment) -> Iterator[str]:
-    """Have Airflow's notifiers send the message; gives what could not be sent, in words."""
+    """Send an alert with Airflow's notifiers. Yield a problem for each that failed."""
     if alert.status not in notify.on:
         return
     for name, notifier in notify.airflow.items():
@@ -91,10 +91,10 @@ def _announce(notify: Notify, alert: alerts.Alert, environment: Environment) -> 
 
 
 def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool, began: datetime | None = None) -> None:
-    """The same of a scheduler's run, which may have failed before it left a word.
+    """Send alerts about a scheduler's run, which can have failed before it wrote any record.
 
-    `good`: whether it is a success to the scheduler. Of such a run nobody is told what can't be read here. `began`:
-    when it did; what ended well before that, under the same name, was another one.
+    `good`: the scheduler counts the run as successful. Nothing is sent about a successful run without a record.
+    `began`: start of the run; a successful record from before it belongs to an earlier run of the same name.
     """
     if site.notify.silent:
         return
@@ -120,7 +120,7 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool,
 
 
 def alert_of(site: Site, ended: Attempt, site_file: str | None) -> alerts.Alert:
-    """The message about a run."""
+    """Build the alert about a run."""
     failed = [f"{name} failed: {answer.message}" for name, answer in ended.engines.items() if answer.failed]
     held = [f"section {name} stays as published: {why}" for name, why in ended.kept.items()]
     reason = "\n".join([ended.error] if ended.error else [*held, *failed])
@@ -143,7 +143,7 @@ _COUNTED: Final = ("added", "changed", "removed")
 
 
 def _readable(notify: Notify, environment: Environment) -> Notify | None:
-    """The settings with their secrets; None where they can't be read, or nobody is to hear of anything."""
+    """Return the settings with their secrets, or None if they can't be read or all alerts are off."""
     if notify.silent:
         return None
     try:
@@ -154,14 +154,17 @@ def _readable(notify: Notify, environment: Environment) -> Notify | None:
 
 
 def _known(site: Site, environment: Environment, run_id: str | None) -> Attempt | None:
-    """What was remembered of a run; None where that can't be read."""
+    """Return the stored record of a run, or None if it can't be read."""
     with suppress(SitemapEtlError, OSError):
         return None if run_id is None else read_attempt(open_work(site, environment), run_id)
     return None
 
 
 def _first(site: Site, environment: Environment, ended: Attempt) -> bool:
-    """Whether nobody was told so yet; also where that can't be known: two messages are better than none."""
+    """Record that an alert is sent.
+
+    Return True if it is new or the state can't be read: a repeat is better than none.
+    """
     if not ended.run_id:
         return True
     with suppress(SitemapEtlError, OSError):

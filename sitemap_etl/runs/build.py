@@ -1,4 +1,4 @@
-"""From the plan of a run to what can be published, in one process: extract to render, units side by side."""
+"""Run the stages from extract to render in one process, several tasks in parallel."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ from sitemap_etl.stages.transform import transform_again, transform_split
 T = TypeVar("T")
 
 _OF_SPLITS: Final = ("extract", "transform")
-"""Stages whose units are splits of a source."""
+"""Stages whose tasks are the splits of a source."""
 _SMALL_SPLIT: Final = 8_000
-"""Rows of a split up to which its work is Python's more than that of Arrow's kernels: with splits of 5,000 rows two
-threads took a sixth longer than one, and a third more processor time (bench/splits.py); of 10,000 a fifth less."""
+"""Average rows of a split below which splits are transformed one at a time.
+
+Python's own work dominates in small splits. With 5,000 rows per split, two threads took a sixth longer than one and a
+third more processor time; with 10,000 rows, a fifth less time (bench/splits.py).
+"""
 
 
 def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[], object], final: bool = True) -> None:
-    """Do the stages from extract to render, `jobs` units at a time. `seconds` gets how long each stage took.
+    """Run the stages from extract to render, `jobs` tasks at a time.
 
-    `renew`: makes the lease last, between stages. `final`: no other attempt follows (see the stages).
+    `seconds` is filled with the duration of each stage. `renew` extends the lease between stages. `final`: no other
+    attempt follows (see the stages).
     """
     splits = splits_of(run)
     with one_moment(run):
@@ -104,7 +108,7 @@ def timed(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: boo
 
 
 def do_unit(run: Run, stage: str, n: int, unit: tuple[str, str], work: Callable[[Run, int], T]) -> T:
-    """Do unit `n` of a stage, and tell what it came to. `unit`: its section, and what it is called."""
+    """Run task `n` of a stage and log its counts. `unit`: its section and label."""
     section, label = unit
     which = {"split" if stage in _OF_SPLITS else "unit": n}
     with about(stage=stage, section=section, **which):
@@ -164,6 +168,6 @@ def _each(
 
 
 def _next(ready: Sequence[int], at_work: Collection[int], lanes: Mapping[int, tuple[str, int]]) -> int | None:
-    """The first unit whose lane has room."""
+    """Return the first task whose connection has a free slot, or None."""
     busy = Counter(lanes[n][0] for n in at_work if n in lanes)
     return next((n for n in ready if n not in lanes or busy[lanes[n][0]] < lanes[n][1]), None)

@@ -1,7 +1,7 @@
-"""How the units of a run become tasks of a scheduler: small sites are one task, and no stage has too many.
+"""Bundles of tasks for a scheduler: a small site is one task, and no stage has too many.
 
-A task costs seconds before it reads a row, and what it is given is stored by the scheduler: so a stage has at most
-`MOST` tasks, each of which does a *bundle* of neighbouring units.
+A scheduler's task takes seconds before it reads a row, and the scheduler stores its arguments. So a stage has at most
+`MOST` tasks. Each handles a *bundle* of neighboring splits or groups.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from sitemap_etl import sources
 from sitemap_etl.stages.run import Run
 
 Bundle: TypeAlias = Sequence[int]
-"""The numbers of neighbouring units: the first, and the one past the last. Two numbers in JSON."""
+"""Range of task numbers: the first, and one past the last. A list of two numbers, as in JSON."""
 
 MOST: Final = 256
-"""Tasks of a stage. Their bundles are below 4 kB together, and no installation has more slots for one site."""
+"""Maximum tasks per stage. Their bundles take less than 4 kB, and no installation has more slots for one site."""
 
 
 def bundles(count: int, most: int = MOST) -> list[Bundle]:
-    """`count` units in at most `most` bundles of about equal size, in order; none without a unit."""
+    """Divide `count` tasks into at most `most` non-empty bundles of about equal size, in order."""
     tasks = min(count, most, MOST)
     return [[count * at // tasks, count * (at + 1) // tasks] for at in range(tasks)]
 
 
 def called(sections: Sequence[str], bundle: Bundle) -> str:
-    """A bundle in words, such as `pages 3-5 of 12, news 1 of 2`. `sections`: that of each unit; they lie together."""
+    """Return a label of a bundle, such as `pages 3-5 of 12, news 1 of 2`.
+
+    `sections`: the section of each task; tasks of one section are adjacent.
+    """
     totals = Counter(sections)
     parts = []
     for section in dict.fromkeys(sections[slice(*bundle)]):
@@ -40,7 +43,7 @@ def called(sections: Sequence[str], bundle: Bundle) -> str:
 
 
 _NAMED: Final = 3
-"""Sections that a bundle is called by: more of them are only counted."""
+"""Sections that a label names. More are only counted."""
 
 
 def is_small(run: Run) -> bool:

@@ -1,4 +1,4 @@
-"""The work of a scheduler's tasks by name. Arguments and results are JSON, so that any process can do it."""
+"""The work of a scheduler's tasks, by name. Arguments and results are JSON, so that any process can run them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from sitemap_etl.stages.run import Environment
 
 
 class Scheduler(Frozen):
-    """The scheduler's side of a call. `has_ended`: whether the run of another owner is over, by its name."""
+    """The scheduler's side of a call.
+
+    `has_ended` returns True if the run of another owner, by name, is over. `login`: to S3, or None for boto3's chain.
+    """
 
     environment: Environment
     has_ended: Callable[[str], bool] = lambda _owner: False
 
 
 Arguments = Mapping[str, Any]
-"""Keyword arguments of a call, as JSON has them."""
+"""Keyword arguments of a call, as JSON."""
 
 
 def perform(call: str, site: Site | None, arguments: Arguments, scheduler: Scheduler) -> Any:
-    """Return the result of a call, as JSON has it. Raises what the stage raises."""
+    """Run a call and return its result as JSON. Raises the stage's errors."""
     return _CALLS[call](site, scheduler, **arguments)
 
 
@@ -46,7 +49,10 @@ def _plan(
     most: int,
     parts: int,
 ) -> dict[str, Any]:
-    """Plan a run. `made`: when the scheduler's run was made, if its tasks were cleared. `problem`: fails the plan."""
+    """Plan a run.
+
+    `made`: creation time of the scheduler's run if its tasks were cleared. `problem`: a message that fails the plan.
+    """
     environment = scheduler.environment
     tasks.demand_work(site, environment)
     options, now = tasks.asked(site, fields, conf)
@@ -67,7 +73,7 @@ def _plan(
         demand=demand,
         most=most,
         parts=parts,
-        waits=False,  # a task before it waits
+        waits=False,  # an earlier task waits
     )
     return {"key": started.key, "bundles": started.bundles}
 
@@ -82,7 +88,7 @@ def _next_look(
     made: str | None,
     began: str,
 ) -> str | None:
-    """Return when to look at the sources again, or None if nothing is waited for."""
+    """Return the next check of the sources, or None if the run need not wait for any."""
     environment, since = scheduler.environment, _moment(made)
     if since is not None and tasks.is_done(site, owner, since, environment):
         return None
@@ -107,7 +113,7 @@ def _conclude(site: Site, scheduler: Scheduler, *, owner: str, good: bool, began
 def _report_late(
     _site: Site | None, scheduler: Scheduler, *, notify: Mapping[str, Any], alert: Mapping[str, str]
 ) -> None:
-    """Send the message that a run is late. It reads no site file, which the triggerer's machine may lack."""
+    """Send the alert that a run is late. Reads no site file, because the triggerer's machine may lack it."""
     late = Alert(alert["name"], alert["site"], "late", now=alert["now"], reason=alert["reason"], look=alert["look"])
     alerts.tell(Notify.model_validate(notify), late, scheduler.environment)
 

@@ -1,7 +1,7 @@
-"""How a live sitemap differs from the set that a run would publish: `run --dry-run --against URL`.
+"""Compare the result of a dry run with a live sitemap: `run --dry-run --against URL`.
 
-Both sides are dealt out by the hash of their locs into files on disk, so that only one part of each is
-in memory at a time, however large the sets are.
+Both sides are partitioned into files on disk by the hash of their locs. Only one part of each side is in memory at a
+time, whatever the size of the sitemaps.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from sitemap_etl.web import shown_address
 
 PARTS: Final = 64
 _FIRST_SECONDS: Final = 60.0
-"""Seconds to find out whether a sitemap can be compared with."""
+"""Time limit in seconds for testing whether a sitemap can be read."""
 EXAMPLES: Final = 3
 _HERE: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 _THERE: Final = pa.schema([*_HERE, ("written", pa.string())])
 
 
 class _Totals:
-    """What is counted part by part."""
+    """Counts over all parts."""
 
     def __init__(self) -> None:
         self.here = self.urls = self.both = self.repeated = 0
@@ -50,13 +50,14 @@ class _Totals:
 
 
 def _more(known: Difference, count: int, examples: Iterable[str | Example]) -> Difference:
-    """The difference with more URLs; the first examples in the order of loc of each part stay."""
+    """Add URLs to a difference. The first examples stay."""
     return Difference(known.count + count, (*known.examples, *examples)[:EXAMPLES])
 
 
 def check_target(url: str) -> None:
-    """Read the first file behind `url`. Raises as `compare_with`, before a long run finds that out, and Refused where
-    it is one file, and no sitemap.
+    """Read the first file behind `url`, so that a bad address fails before a long run.
+
+    Raises the errors of `compare_with`, and Refused if it is a single file that is not a sitemap.
     """
     with closing(listings(url, Options(open_s3=open_storage, max_time=_FIRST_SECONDS))) as files:
         first = next(files, None)
@@ -107,7 +108,7 @@ def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | N
 
 
 class _Dealt:
-    """Rows dealt out to files by the hash of their loc."""
+    """Rows partitioned into files by the hash of their loc."""
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self.schema = schema
@@ -115,7 +116,7 @@ class _Dealt:
         self._writers = [pa.ipc.new_stream(str(path), schema) for path in self._paths]
 
     def deal(self, rows: pa.Table) -> None:
-        """Append the rows, each to its part."""
+        """Append each row to the file of its part."""
         if not rows.num_rows:
             return
         order, borders = dealt(hash64(rows.column("loc")), PARTS)
@@ -125,7 +126,7 @@ class _Dealt:
                 writer.write_table(ordered.slice(borders[at], borders[at + 1] - borders[at]))
 
     def parts(self) -> Iterator[pa.Table]:
-        """Each part, read back."""
+        """Close the files and yield the rows of each part."""
         for writer in self._writers:
             writer.close()
         for path in self._paths:
@@ -143,7 +144,7 @@ def _as_listed(listing: Listing, run: Run) -> pa.Table:
 
 
 def _compare(mine: pa.Table, theirs: pa.Table, totals: _Totals) -> None:
-    """Compare one part of each side."""
+    """Add one part of each side to the totals."""
     newest = theirs.group_by("loc").aggregate([("lastmod", "max"), ("written", "min")])
     newest = newest.rename_columns(["loc", "there", "written"]).sort_by("loc")
     totals.here += mine.num_rows
@@ -169,7 +170,7 @@ def _first(locs: pa.ChunkedArray) -> list[str]:
 
 
 def _other_dates(here: pa.ChunkedArray, there: pa.ChunkedArray) -> np.ndarray:
-    """Where two lastmods contradict each other. A date alone agrees with every time of that day (UTC)."""
+    """Return a mask of lastmods that contradict each other. A date without time matches any time of that day (UTC)."""
     here, there = single(here), single(there)
     if not len(here):
         return np.zeros(0, bool)

@@ -1,4 +1,4 @@
-"""Runs that did not come to their end are remembered as well: what was wrong, and when."""
+"""Record runs that failed or were interrupted, with the reason and time."""
 
 from __future__ import annotations
 
@@ -54,28 +54,31 @@ def remember_failure(
 def failure(
     error: BaseException, environment: Environment, known: Attempt | None = None, *, run_id: str | None = None
 ) -> Attempt:
-    """What is known of a run that failed. `known`: what was, before; `run_id`: None where it had not begun."""
+    """Return the record of a failed run.
+
+    `known`: its record so far. `run_id`: None if the run had not begun.
+    """
     now = instant(environment.clock())
     known = known or Attempt(run_id or "", now)
     return replace(known, ended=now, status=_status(error), kind=_kind(error), error=_words(error))
 
 
 def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
-    """Whether the state is not this site's, as far as can be known."""
+    """Return True if the state is known to belong to another site."""
     try:
         try:
             state_of(site, environment, work).current()
-        except Unavailable:  # where it publishes to can't be asked
+        except Unavailable:  # the published files can't be read
             State(work, site.name, site.site).current()
     except AnothersState:
         return True
-    except (DamagedState, Refused):  # that is what is to be remembered
+    except (DamagedState, Refused):  # this can be the failure to record
         pass
     return False
 
 
 def remember_abandoned(site: Site, work: Storage, owner: str, environment: Environment) -> None:
-    """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
+    """Record that a scheduler's run was killed or marked as failed without a record of its end. Raises nothing."""
     with suppress(SitemapEtlError, *_MACHINE):
         known = last_of(owner, read_attempts(work, LAST))
         gone = known and given_up(known, environment)
@@ -85,12 +88,12 @@ def remember_abandoned(site: Site, work: Storage, owner: str, environment: Envir
 
 
 def last_of(owner: str, attempts: Iterable[Attempt]) -> Attempt | None:
-    """What the scheduler's run began last, of attempts, newest first: each try of its plan begins anew."""
+    """Return the first record with this owner. Records are ordered newest first, and each try of the plan adds one."""
     return next((one for one in attempts if one.owner == owner), None)
 
 
 def given_up(known: Attempt, environment: Environment) -> Attempt:
-    """What is known of a run that its scheduler has given up: it failed, also where it left no reason itself."""
+    """Return the record of a run that its scheduler gave up, with status `failed` if it has no reason yet."""
     if known.status not in _UNEXPLAINED:
         return known
     ended = instant(environment.clock())
@@ -100,7 +103,7 @@ def given_up(known: Attempt, environment: Environment) -> Attempt:
 _UNEXPLAINED: Final = ("running", "interrupted")
 _ABANDONED: Final = "A task of the run was killed or lost, or marked as failed: the scheduler's log says which"
 LAST: Final = 20
-"""Runs among which that of a scheduler is looked for."""
+"""Number of recent records in which a scheduler's run is looked up."""
 
 
 def _begun(run: Run | None, now: datetime, owner: str, *, dry_run: bool) -> Attempt:
@@ -124,7 +127,7 @@ def _kind(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """What was wrong. Of a defect only its place: what it says may hold a secret."""
+    """Return the reason as text. A defect's own text is left out, because it can contain a secret."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted"
     if isinstance(error, OSError):

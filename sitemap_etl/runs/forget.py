@@ -1,9 +1,9 @@
-"""Forget rows now: whatever the state and the reports hold of them goes, before `keep` and the grace would take it.
+"""Remove rows from all objects of the state folder and the reports, before `keep` and the grace period would.
 
-The order makes it safe to be killed, and to be done again. First it is found out which URLs the rows had; what says so,
-the mirrors and the tables of reports, is rewritten last. Rows as published are written anew without them, then a set
-that names those is committed: a run that started before is overtaken and can't bring them back. Only then are older
-sets changed, and only at the end what nothing names any more is deleted.
+The order makes it safe to interrupt and repeat. First the URLs of the rows are looked up, in mirrors and in tables of
+reports; these are rewritten last. Snapshots are rewritten without the rows, then a release with the new snapshots is
+committed, so that a run that started earlier is overtaken and can't restore the rows. Only then are older releases
+rewritten. At the end, unreferenced objects are deleted.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ REASON: Final = "rows were forgotten (state forget)"
 
 
 class Forgotten(Record):
-    """What became of it. `rows`: versions of rows that were found. `rewritten`, `removed`: kind of object → how many.
+    """Result of a call.
 
-    `run_id`: the set that took the place of the current one; None: nothing was found, and it stays. `left`: what is out
-    of reach.
+    `rows`: versions of rows that were found. `rewritten`, `removed`: number of objects by kind. `run_id`: the release
+    that replaced the current one, or None if nothing was found. `left`: places that can't be reached.
     """
 
     place: str
@@ -80,11 +80,11 @@ def forget_rows(
     urls: Sequence[str] = (),
     section: str | None = None,
 ) -> Forgotten:
-    """Forget the rows with these keys, or of these URLs.
+    """Forget the rows with these keys, or with these URLs.
 
-    `section`: whose keys they are, where several have them. Raises ConfigError where that is not said, Refused where a
-    row is still in its source, listed or linked to, or where another run is at it, DamagedState before anything is
-    changed.
+    `section`: the section of the keys, if several have such keys. Raises ConfigError if it is needed and missing;
+    Refused if a row is still in its source, listed or linked to, or if another run is in progress; DamagedState before
+    any change.
     """
     if not keys and not urls:
         raise ConfigError("state forget: name rows with --key, or with --url where a section has no key")
@@ -101,7 +101,7 @@ def forget_rows(
 
 
 class Kept(Frozen):
-    """What is left of a snapshot: its new key (None: nothing), its rows, its first and last loc."""
+    """The rest of a snapshot: its new key (None if it is empty), its rows, its first and last loc."""
 
     key: str | None
     rows: int
@@ -117,7 +117,7 @@ class Kept(Frozen):
 
 
 class _Forgetting(Traces):
-    """One call of it."""
+    """One call of `forget_rows`."""
 
     def __init__(self, site: Site, environment: Environment, run_id: str) -> None:
         super().__init__(site, environment)
@@ -154,7 +154,7 @@ class _Forgetting(Traces):
         )
 
     def _pending(self) -> dict[str, list[str]]:
-        """Engines → runs whose removal of a URL they have yet to hear."""
+        """Return the engines that still have to be notified of a removal, each with its runs."""
         found: dict[str, list[str]] = {}
         removing = [run for run, table in self.changed() if self.marks.of_locs(table.column("loc")).any()]
         for name in engines_of(self.site) if removing else ():
@@ -166,9 +166,9 @@ class _Forgetting(Traces):
     # --- rows as published, and the sets that name them ---
 
     def _rewrite_snapshots(self) -> dict[str, Kept]:
-        """Snapshots that have some of the rows, each with what takes its place.
+        """Rewrite the snapshots that have some of the rows, and return their replacements by key.
 
-        Those of release 0.1.0 may end with the beginning of other rows, and are written anew as well.
+        Snapshots of release 0.1.0 can end with fragments of other rows, and are rewritten too.
         """
         found: dict[str, Kept] = {}
         for key in sorted({key for manifest in self.manifests.values() for key in snapshots_of(manifest)}):
@@ -176,7 +176,7 @@ class _Forgetting(Traces):
                 rows = self.state.snapshot(key)
             except DamagedState:
                 if self.work.stat(key) is None and (self.current is None or key not in snapshots_of(self.current)):
-                    continue  # of a set that is no longer kept
+                    continue  # of a release that is no longer stored
                 raise
             locs, alternates = column_of(rows, "loc"), column_of(rows, "alternates")
             named = self.marks.of_locs(locs).any() or self.marks.linking(alternates).any()
@@ -186,7 +186,7 @@ class _Forgetting(Traces):
         return found
 
     def _in_state(self, snapshots: Collection[str]) -> bool:
-        """Whether anything that can be read names the rows."""
+        """Return True if any readable object names the rows."""
         if snapshots or self.marks.keys or any(self.names(encode(one)) for one in self.manifests.values()):
             return True
         if self.names(encode(self.held.current)):
@@ -198,10 +198,10 @@ class _Forgetting(Traces):
         )
 
     def _cleaned(self, manifest: Manifest, snapshots: Mapping[str, Kept]) -> Manifest:
-        """The set without the rows."""
+        """Return the manifest without the rows."""
         entries: list[Entry] = []
         fewer: Counter[str] = Counter()
-        first: set[str] = set()  # sections whose first file is gone
+        first: set[str] = set()  # sections that lost their first file
         for entry in manifest.entries:
             kept = snapshots.get(entry.snapshot, Kept(entry.snapshot, entry.rows, entry.first, entry.last))
             fewer[entry.section] += entry.rows - kept.rows
@@ -225,7 +225,7 @@ class _Forgetting(Traces):
         return decode(Manifest, self.marks.scrubbed(encode(cleaned)), "") if self.names(encode(cleaned)) else cleaned
 
     def _commit(self, snapshots: Mapping[str, Kept]) -> None:
-        """Put a set without the rows in the place of the current one. Raises Refused where another run was first."""
+        """Replace the current release by one without the rows. Raises Refused if another run published meanwhile."""
         if self.current is None:
             return
         old = self._cleaned(self.current, snapshots)
@@ -265,7 +265,7 @@ class _Forgetting(Traces):
     # --- what engines hear ---
 
     def _changes(self) -> None:
-        """Positions in ledgers first: a table that was rewritten no longer tells them."""
+        """Remove the rows from the changes of runs. Ledgers are updated first, while positions can be computed."""
         for run_id, table in self.changed():
             gone = self.marks.of_locs(table.column("loc"))
             notification = notification_of(self.state, run_id)
@@ -275,13 +275,13 @@ class _Forgetting(Traces):
             if gone.any():
                 self._positions(run_id, table)
                 self.rewritten["changes"] += 1
-            # In between they are read as those of format 1, without a hash.
+            # Without the hash, readers accept both the old and the new table.
             key = layout.notification(run_id)
             put_document(self.work, key, replace(notification, changes_sha256=None))
             put_changes(self.state, run_id, packed([table.filter(pa.array(~gone))]), notification)
 
     def _positions(self, run_id: str, table: pa.Table) -> None:
-        """The places of a run's changes in the ledgers of engines, as they are without the rows."""
+        """Adjust the positions in a run's changes that the ledgers of engines have."""
         changes = ordered(table)
         gone = self.marks.of_locs(changes.column("loc").cast(pa.string()))
         for name in engines_of(self.site):
@@ -312,7 +312,7 @@ class _Forgetting(Traces):
         put_overview(self.work, self.site.name, self.site.site)
 
     def _attempts(self) -> None:
-        """The records of runs. Which is the last one is known by when they were put: so later ones are put again."""
+        """Rewrite records of runs, oldest first. Their write times give the order, so later ones are rewritten too."""
         again = False
         for stat in sorted(self.work.list(layout.ATTEMPTS), key=lambda stat: (stat.modified, stat.key)):
             attempt = self._scrubbed(stat.key, Attempt)
@@ -324,13 +324,16 @@ class _Forgetting(Traces):
                 self.work.put(stat.key, stored.data, content_type="application/json")
 
     def _scrubbed(self, key: str, kind: type[Any]) -> Any:
-        """The document without what names the rows; None where nothing does."""
+        """Return the document without the rows, or None if it doesn't name them."""
         found = read_document(self.work, key, kind)
         body = None if found is None else encode(found[0])
         return decode(kind, self.marks.scrubbed(body), self.work.url_of(key)) if self.names(body) else None
 
     def _staged(self) -> dict[str, list[str]]:
-        """What runs staged, by folder. Of a run that was published only the plan is left, which may name a row too."""
+        """Return the staging folders to remove, with their keys.
+
+        A published run leaves only its plan, which is kept unless it names a row.
+        """
         folders: dict[str, list[str]] = {}
         for key in self.keys(layout.RUNS):
             folders.setdefault("/".join(key.split("/")[:2]), []).append(key)
@@ -341,7 +344,7 @@ class _Forgetting(Traces):
         }
 
     def _staging(self) -> None:
-        """What runs staged goes as a whole: it is what they read."""
+        """Remove staging folders as a whole, because they hold rows as read."""
         for keys in self._staged().values():
             for key in sorted(keys, reverse=True):
                 self.work.delete(key)
@@ -354,7 +357,7 @@ class _Forgetting(Traces):
         return body is not None and any(word in body for word in words)
 
     def _adopted(self) -> None:
-        """Copies of other programs' files, which can't be rewritten."""
+        """Remove copies of other programs' files that name the rows. They can't be rewritten."""
         for key in self.keys(layout.ADOPTED):
             stored = self.work.get(key)
             if stored is not None and any(loc.encode() in _inflated(stored.data) for loc in self.marks.locs):
@@ -363,7 +366,7 @@ class _Forgetting(Traces):
     # --- what says which URLs the rows had ---
 
     def _tables(self) -> None:
-        """A table leaves the list of its run before it is rewritten, and enters it after."""
+        """Rewrite the tables of reports. A table is removed from its run's list before, and added again after."""
         for key in self.keys(layout.REPORTS):
             run_id = layout.run_of(key)
             if key != layout.splits(run_id):
@@ -373,7 +376,7 @@ class _Forgetting(Traces):
                 table_key = layout.aside(run_id, kind)
                 there = self.work.stat(table_key) is not None
                 table = splits.tables.get(kind)
-                if table is None and there:  # by an earlier release, or a try of this that was killed
+                if table is None and there:  # written by an earlier version, or by a call that was killed
                     self.removed["tables of reports"] += self.work.delete(table_key)
                 elif (
                     table is not None and there and any(self.marks.of_aside(rows).any() for rows in self.rows_of(table))
@@ -411,7 +414,7 @@ class _Forgetting(Traces):
         return [key for prefix in (layout.SNAPSHOTS, layout.MIRRORS) for key in self.keys(prefix) if key not in used]
 
     def _left(self, pending: dict[str, list[str]]) -> Iterator[str]:
-        """What is out of reach, in sentences."""
+        """Yield the places that can't be reached, as sentences."""
         for name in pending:
             yield f"{name} was not notified yet that the page is gone, and no longer will be"
         retired = self.current.retired if self.current is not None else ()
@@ -424,7 +427,7 @@ class _Forgetting(Traces):
 
 
 def _now(snapshots: Mapping[str, Kept], key: str | None) -> str | None:
-    """What a snapshot is called now; None where nothing of it is left."""
+    """Return the new key of a snapshot, or None if no rows are left."""
     return snapshots[key].key if key is not None and key in snapshots else key
 
 

@@ -1,6 +1,6 @@
-"""The form of a run that a person triggers: its fields, and what they filled in, read strictly.
+"""The form for triggering a run by hand: its fields, and strict reading of the submitted values.
 
-A DAG file shows the fields while it is parsed, so nothing here imports a stage.
+A DAG file builds the form while it is parsed, so nothing here imports a stage.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TITLES: Final[Mapping[str, str]] = MappingProxyType(
         "moved": "Moved",
     }
 )
-"""Field → what the form calls it."""
+"""Title of each field in the form."""
 _SCHEDULER_S: Final = "airflow/"
-"""How keys begin that the scheduler puts there itself, such as `airflow/task_span_detail_level`."""
+"""Prefix of keys that the scheduler adds, such as `airflow/task_span_detail_level`."""
 
 
 def fields(site: Site) -> dict[str, dict[str, Any]]:
-    """Field → its JSON Schema, with its title, description and default."""
+    """Return the JSON Schema of each field, with title, description and default."""
     names = list(site.sections)
     limits = list(Gates.model_fields)
     gates = [*limits, *(f"{name}.{gate}" for name in names for gate in limits)]
@@ -56,7 +56,7 @@ def fields(site: Site) -> dict[str, dict[str, Any]]:
 
 
 def _some_of(words: list[str]) -> dict[str, Any]:
-    """A list of which any may be chosen, or none."""
+    """Return the schema of a list that accepts any of these words, or none."""
     return {
         "default": [],
         "type": ["array", "null"],
@@ -70,10 +70,9 @@ def _switch(description: str, *, on: bool = False) -> dict[str, Any]:
 
 
 def filled_in(defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Every field with its value: of `conf`, what a run was triggered with, else its default.
+    """Return the value of every field: submitted in `conf`, or its default.
 
-    Raises ConfigError where `conf` has a key that is no field: a run that was meant to be dry must not publish because
-    of a misspelt word.
+    Raises ConfigError if `conf` has an unknown key: because of a misspelled word, a dry run would publish.
     """
     asked = {key: value for key, value in (conf or {}).items() if not key.startswith(_SCHEDULER_S)}
     problems = [_unknown(key) for key in asked if key not in TITLES]

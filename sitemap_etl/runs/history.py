@@ -1,4 +1,4 @@
-"""The sets that were published and are kept."""
+"""List the releases that are stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sitemap_etl.state.store import State
 
 
 def published_sets(site: Site, environment: Environment) -> list[KeptSet]:
-    """What `history` shows: the manifests that are kept, newest first. Raises DamagedState where one is damaged."""
+    """Return the stored releases, newest first. Raises DamagedState if a manifest is damaged."""
     state = State(open_work(site, environment), site.name, site.site)
     current = state.current().manifest
     return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep, whole=True)]

@@ -1,4 +1,4 @@
-"""A whole run in this process, from the plan to the engines."""
+"""A whole run in this process, from plan to notification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sitemap_etl.state.records import Options, Partition, Summary
 from sitemap_etl.storage import Storage
 
 SPLIT_ROWS: Final = 500_000
-"""Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
+"""Target rows per split. A local task has a few milliseconds of overhead, and small ones keep all processors busy."""
 KEPT: Final = (
     layout.PLAN,
     layout.SETTLE,
@@ -40,12 +40,12 @@ KEPT: Final = (
     layout.RENDER,
     layout.ALIGN,
 )
-"""What publishing a run needs of its staging."""
+"""Staged objects that publishing a run needs."""
 
 
 @dataclass
 class Finished:
-    """A run that came to its end, published or not, and what there is to tell of it."""
+    """A run that has ended, published or not, with its summary."""
 
     run: Run
     published: Published
@@ -55,7 +55,7 @@ class Finished:
 def run_locally(
     site: Site, options: Options, environment: Environment, *, jobs: int = 2, now: datetime | None = None
 ) -> Finished:
-    """Run all stages here. What was staged is removed when it was published, and kept when it was not."""
+    """Run all stages in this process. Staging is removed if the run publishes, and kept if not."""
     check_options(site, options)
     begun: list[Run] = []
     try:
@@ -69,7 +69,7 @@ def run_locally(
 def _run(
     site: Site, options: Options, environment: Environment, jobs: int, now: datetime | None, begun: list[Run]
 ) -> Finished:
-    """`begun` gets the run once there is one."""
+    """Run all stages. The run is appended to `begun` as soon as it exists."""
     seconds: dict[str, float] = {}
     scratch = None if not site.work.startswith("s3://") else Path(tempfile.mkdtemp(prefix="sitemap_etl-"))
     try:
@@ -134,7 +134,7 @@ def _keep_staging(run: Run) -> None:
 
 
 def copy_staging(staging: Storage, target: Storage) -> None:
-    """Copy what publishing a run needs, its reports included; the rows on their way to render stay behind."""
+    """Copy the staged objects and reports that publishing needs. Shuffle files are left out."""
     needed = (".json", *(f"-{kind}.parquet" for kind in layout.ASIDE))
     for prefix in KEPT:
         for stat in staging.list(prefix):
@@ -156,7 +156,7 @@ def publish_locally(
     adopt: bool,
     moved: bool = False,
 ) -> Finished:
-    """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
+    """Publish a dry or refused run as its report shows it. Raises ConfigError if the state has no such run."""
     if not layout.is_run_id(run_id):
         raise ConfigError(f"{run_id}: expected the id of a run, such as 20261120T020000Z-7f3a")
     work = open_work(site, environment)
@@ -204,10 +204,7 @@ def publish_locally(
 
 
 def ping_locally(finished: Finished, environment: Environment) -> Summary:
-    """Notify the engines of what was published, now or before; the failure of one touches nothing else.
-
-    Gives the summary.
-    """
+    """Notify the engines of pending changes and return the summary. A failing engine doesn't affect the others."""
     run, summary = finished.run, finished.summary
     if finished.published.outcome is None:
         return summary

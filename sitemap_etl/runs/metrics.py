@@ -1,4 +1,4 @@
-"""The metrics of a run as a local file, for a collector that reads such files."""
+"""Write the metrics of a run to a local file, for a collector that reads files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sitemap_etl.stages.run import Environment, open_work
 from sitemap_etl.state.records import Attempt
 
 _MODE: Final = 0o644
-"""A collector runs as another user."""
+"""File mode. The collector can be another user."""
 
 
 _LAST: Final = 20
-"""Runs among which the last that was no dry one is looked for."""
+"""Number of recent records in which the last run that was not a dry run is looked up."""
 
 
 @contextmanager
 def measured(site: Site, environment: Environment, file: Path | None) -> Iterator[None]:
-    """Write the metrics to `file` when the run is over, however it ends. That it can't be written is a warning."""
+    """Write the metrics to `file` when the run ends, even if it fails. A failed write is logged as a warning."""
     if file is None:
         yield
         return
@@ -53,14 +53,14 @@ def _write(site: Site, environment: Environment, file: Path, failed: Attempt | N
 
 
 def _alone(site: Site, failed: Attempt) -> str:
-    """The metrics of a run whose state can't be read."""
+    """Return the metrics of a run whose state can't be read."""
     from sitemap_etl.report.metrics import metrics
 
     return metrics(site.name, failed, None)
 
 
 def _replace(file: Path, text: str) -> None:
-    """Put the file in place as a whole: a collector may read it at any time."""
+    """Replace the file atomically, because a collector can read it at any time."""
     number, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(number, "w", encoding="utf-8") as new:

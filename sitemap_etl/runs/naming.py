@@ -1,4 +1,4 @@
-"""Which set is public, where what names it was lost: found out from sets and intents that are left, and the files."""
+"""Recover a lost `current.json` from manifests, intents and public files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import Storage
 
 Inflated: TypeAlias = Callable[[str, str], bytes | None]
-"""A public file by its key, uncompressed, where it has bytes of this SHA-256."""
+"""Function that returns a public file by its key, uncompressed, or None if its SHA-256 differs."""
 
 
 def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest], inflated: Inflated) -> str | None:
@@ -50,7 +50,7 @@ def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest
 
 
 def _intents(work: Storage) -> dict[str, Intent]:
-    """What publishes of late were about to do, by key. One that is damaged is told of where intents are verified."""
+    """Return the intents of recent publishes by key. A damaged one is skipped; verify reports it."""
     intents: dict[str, Intent] = {}
     for stat in work.list(layout.INTENTS):
         with suppress(DamagedState):
@@ -61,8 +61,9 @@ def _intents(work: Storage) -> dict[str, Intent]:
 
 
 def _public_one(manifests: Mapping[str, Manifest], interrupted: Intent | None, inflated: Inflated) -> str | None:
-    """The newest set whose files are all public as it says; or that a publish started from which was interrupted,
-    where only files that this was about to write or delete are not.
+    """Return the key of the newest manifest whose files are all public.
+
+    Otherwise, return the base of the interrupted publish if only files that it was going to write or delete differ.
     """
     for key, manifest in sorted(manifests.items(), reverse=True):
         if _is_public(manifest, frozenset(), inflated):
@@ -74,5 +75,5 @@ def _public_one(manifests: Mapping[str, Manifest], interrupted: Intent | None, i
 
 
 def _is_public(manifest: Manifest, but: Collection[str], inflated: Inflated) -> bool:
-    """Whether the files of a set are public as it says, apart from those."""
+    """Return True if all files of a manifest, except `but`, are public with the same content."""
     return all(inflated(file.key, file.sha256) is not None for file in manifest.files() if file.key not in but)

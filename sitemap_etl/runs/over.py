@@ -1,7 +1,7 @@
-"""Runs that are over: a task of one that is cleared, or tried once more, does nothing and says so.
+"""Finished runs: if a task of one is cleared or tried again, it does nothing and logs that.
 
-What became of a run is remembered for a year, much longer than what it staged. A run that was refused or that failed
-is not over in this sense: its tasks may be tried again.
+The outcome of a run is stored for a year, much longer than its staging. Refused and failed runs don't count as
+finished, because their tasks can be tried again.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _WORDS: Final = {
     "unchanged": "found already that nothing had changed",
     "dry_run": "was a dry run that is over",
 }
-"""What became of a run that is over, in words."""
+"""Outcome of a finished run as text."""
 
 
 def ended_run(key: str, environment: Environment) -> Attempt | None:
-    """What became of the run at `key` (`<work>/<name>/runs/<run_id>`); None where it is not over, or not remembered."""
+    """Return the record of the run at `key` (`<work>/<name>/runs/<run_id>`), or None if it isn't finished."""
     work = environment.open_storage(posixpath.dirname(posixpath.dirname(key)))
     found = read_attempt(work, posixpath.basename(key))
     return found if found is not None and found.status in _WORDS else None
 
 
 def published_by(owner: str, since: datetime, site: Site, environment: Environment) -> Attempt | None:
-    """What became of the run that a scheduler's run has brought to its end; None where there is none, or a dry one.
+    """Return the record of the finished run of a scheduler's run, dry runs excluded, or None.
 
-    `since`: for when the scheduler made its run. What ended before was another one, of the same name.
+    `since`: creation time of the scheduler's run. An earlier record belongs to another run of the same name.
     """
-    since = since.replace(microsecond=0)  # as what is remembered: a quick run ends within the second
+    since = since.replace(microsecond=0)  # as in records: a quick run ends within a second
     for found in read_attempts(open_work(site, environment)):
         own = found.owner == owner and found.status in _WORDS and not found.dry_run
         if own and datetime.fromisoformat(found.ended or found.now) >= since:

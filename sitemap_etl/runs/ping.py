@@ -1,4 +1,4 @@
-"""Notifying search engines by hand."""
+"""Notify search engines by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitemap_etl.state.records import Answered
 def ping_by_hand(
     site: Site, environment: Environment, *, engines: tuple[str, ...], since: str | None, everything: bool
 ) -> dict[str, Answered]:
-    """Notify engines of the current set, or of all that changed since a run; gives their answers."""
+    """Notify engines of the current release, or of all changes since a run, and return their answers."""
     known = engines_of(site)
     if not known:
         raise ConfigError(
@@ -30,7 +30,7 @@ def ping_by_hand(
 
 
 def _ask(site: Site, run_id: str, engine: str, environment: Environment) -> Answered:
-    """The engine's answer; where nothing is pending, its last one."""
+    """Return the engine's answer. If nothing is pending, return its last one."""
     settled = settled_answer(site, run_id, engine, environment)
     if settled is None:
         return ping_engine(site, run_id, engine, environment)

@@ -1,8 +1,8 @@
-"""The work of a scheduler's task in a process of its own, whose environment need not have the scheduler.
+"""Do the work of a scheduler's task in a separate process, whose environment doesn't need the scheduler.
 
     python -m sitemap_etl.runs.remote
 
-It reads a request, a line of JSON, and writes lines of JSON: log lines, questions to the scheduler, the result. The
+Reads a request as a line of JSON, and writes lines of JSON: log lines, questions to the scheduler, the result. The
 scheduler's side is sitemap_etl/airflow/remote.py.
 """
 
@@ -28,7 +28,7 @@ _ON_PARENT_DEATH: Final = 1
 
 
 class Channel:
-    """Lines of JSON to and from the scheduler's side. Safe for use by several threads."""
+    """Lines of JSON to and from the scheduler's side. Thread-safe."""
 
     def __init__(self, incoming: IO[str], outgoing: IO[str]) -> None:
         self._incoming, self._outgoing = incoming, outgoing
@@ -40,7 +40,7 @@ class Channel:
             self._write(message)
 
     def ask(self, question: str, **arguments: Any) -> Any:
-        """Return the answer to a question. Raises ConfigError if the scheduler's side has an error instead."""
+        """Return the answer to a question. Raises the error that the scheduler's side has instead."""
         with self._lock:
             self._write({"ask": question, "arguments": arguments})
             answer = self.receive()
@@ -61,7 +61,7 @@ class Channel:
 
 
 def answer(request: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
-    """Return what came of a request: its result, or its error."""
+    """Perform a request and return its result or error."""
     try:
         _demand_version(request["version"])
         return {"result": _perform(request, channel)}
@@ -106,7 +106,7 @@ def _perform(request: Mapping[str, Any], channel: Channel) -> Any:
 
 
 def main() -> None:
-    """Serve one request. What other code prints goes to the error stream, which is the log."""
+    """Serve one request. Other output goes to the error stream, which is the log."""
     with suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(_ON_PARENT_DEATH, signal.SIGTERM)
     outgoing = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -1,34 +1,39 @@
-"""Publishing a set again that was published before."""
+"""Publish an older release again."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
-from sitemap_etl.diff import EXTENSIONS
-from sitemap_etl.errors import ConfigError, DamagedState
-from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
+from sitemap_etl.diff import EXTENSIONS, places
+from sitemap_etl.errors import ConfigError, DamagedState, Refused
+from sitemap_etl.frames import CHANGES, SNAPSHOT, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
+from sitemap_etl.limits import WINDOW_ROWS
+from sitemap_etl.partition import stretch
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.drafts import Draft
+from sitemap_etl.publish.gates import Scope, evaluate
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Proposal, foreign_page
-from sitemap_etl.publish.publish import Published
+from sitemap_etl.publish.publish import Published, preview
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts, with_top
@@ -36,8 +41,8 @@ from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.published import first_of_each, in_time, rows_in_time, same_definition
-from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
+from sitemap_etl.stages.published import DATES, Following, first_of_each, in_time, rows_in_time, same_definition
+from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
 from sitemap_etl.state.lease import leased
@@ -46,6 +51,7 @@ from sitemap_etl.state.records import (
     Counts,
     Entry,
     File,
+    Gate,
     Manifest,
     Options,
     Partition,
@@ -55,6 +61,9 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import State, put_document
 
+_GATES: Final = ("max_drop", "min_urls")
+"""Gates that apply to a rollback."""
+
 
 def roll_back(
     site: Site,
@@ -62,16 +71,21 @@ def roll_back(
     environment: Environment,
     *,
     reason: str | None,
+    dry_run: bool = False,
+    force: Sequence[str] = (),
     moved: bool = False,
     now: datetime | None = None,
 ) -> Finished | None:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
     `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
-    published: then nothing is done. The next nightly run goes on from there. Gates don't hold it. `now`: the clock's
-    time by default; that of the current set is no matter. Raises ConfigError where the set is not kept or lists pages
-    of another site, Refused as `moment_of`.
+    published: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls`
+    can refuse it, unless `force` names them. `now`: the clock's time by default; that of the current set is no matter.
+    Raises ConfigError where the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `moment_of`.
     """
+    options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)
+    check_options(site, options)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
     current = state.current()
@@ -86,7 +100,6 @@ def roll_back(
     note(run=own)
     with leased(work, own), tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         staging = environment.open_storage(Path(scratch), durable=False)
-        options = Options(reason=reason, moved=moved)
         plan = Plan(own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file)
         put_document(staging, layout.PLAN, plan)
         run = Run(work, staging, plan, environment)
@@ -120,7 +133,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
-    """Raise ConfigError where a set lists pages of another origin than `site`."""
+    """Raise ConfigError if a release lists pages of another origin than `site`."""
     theirs = foreign_page(site, old.entries)
     if theirs is not None:
         raise ConfigError(
@@ -150,21 +163,28 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         sections.setdefault(name, replace(state, listed=0, removed_lately=None, undone=None, top=None, mirror=None))
     was, listed = _listed(base), _listed(old)
     same = {key for key, one in listed.items() if key in was and one.file.key == was[key].file.key}
-    before = _rows(run, [one for key, one in was.items() if key not in same], base)
-    after = _rows(run, [one for key, one in listed.items() if key not in same], old)
-    changes, moves_to = _difference(before, after)
-    sections = {name: _with_dates(run, name, state, before, base, old) for name, state in sections.items()}
+    difference = _Difference(
+        run,
+        base,
+        old,
+        [one for key, one in was.items() if key not in same],
+        [one for key, one in listed.items() if key not in same],
+    )
+    changes = packed(difference.changes())
+    sections = {name: difference.with_dates(name, state) for name, state in sections.items()}
     sections = {name: with_top(run, name, state, old.of(name)) for name, state in sections.items()}
-    counts = _counts(run, sections, changes)
+    counts = _counts(run, sections, difference.counted)
+    gates = _gates(run, old, base, sections, difference.counted)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
-    proposal = Proposal(drafts, sections, counts, [], gone, {})
+    proposal = Proposal(drafts, sections, counts, gates, gone, {})
     target = Target(
         drafts=[*recent_drafts(run, drafts, sections), *drafts],
         sections=sections,
         counts=counts,
-        gates=[],
-        moves_to=moves_to,
-        changes=packed([changes]),
+        gates=gates,
+        forced=tuple(gate.name for gate in gates if gate.status == "forced"),
+        moves_to={key: frozenset(receivers) for key, receivers in difference.moves_to.items()},
+        changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
         mirrors=_whole_mirrors(run, sections),
         versions=dict.fromkeys(sections),  # the next run reads every table
@@ -172,8 +192,47 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         rolled_back_to=old.run_id,
     )
     check_distinct(run, (draft.entry for draft in target.drafts), sections)
+    if run.options.dry_run or proposal.refused:
+        error = _refusal(proposal, old) if proposal.refused else None
+        seen, warnings = preview(run, target)
+        return Published("dry_run" if run.options.dry_run else "refused", proposal, None, error, warnings, seen)
     outcome = publish_target(run, target)
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+
+
+def _gates(
+    run: Run,
+    old: Manifest,
+    base: Manifest,
+    sections: Mapping[str, SectionState],
+    counted: Mapping[tuple[str, str], int],
+) -> list[Gate]:
+    """Return the gates of a rollback, against what is published now. The site's gate counts what no section's stops."""
+    forced = frozenset(run.options.force)
+    found: list[Gate] = []
+    listed = removed = 0
+    for name, state in sections.items():
+        gone, own = counted[(name, "removed")], []
+        if name in run.site.sections:
+            scope = _scope(base.sections.get(name, SectionState()).listed, state.listed, gone)
+            own = evaluate(name, scope, run.site.sections[name].gates, forced)
+        stopped = any(gate.name == f"{name}.max_drop" and gate.status in ("refused", "forced") for gate in own)
+        removed += 0 if stopped else gone
+        listed += 0 if state.view else state.listed
+        found += [gate for gate in own if name in old.sections or gate.name == f"{name}.max_drop"]
+    found += evaluate(None, _scope(base.listed, listed, removed), run.site.gates, forced)
+    return [gate for gate in found if gate.name.rpartition(".")[2] in _GATES]
+
+
+def _scope(published: int, listed: int, removed: int) -> Scope:
+    return Scope(published, largest=0, listed=listed, added=0, removed=removed, extracted=0, rejected=0)
+
+
+def _refusal(proposal: Proposal, old: Manifest) -> Refused:
+    lines = [f"Refused: {gate.message}. Nothing public was touched." for gate in proposal.refused]
+    options = " ".join(f"--force {gate.name}" for gate in proposal.refused)
+    lines.append(f'  roll back: sitemap-etl rollback {SITE_FILE} {old.run_id} {options} --reason "…"')
+    return Refused("\n".join(lines))
 
 
 def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, str | None]:
@@ -208,33 +267,98 @@ def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
     return Draft(replace(entry, file=own(entry.file), text=own(entry.text) if entry.text is not None else None))
 
 
-def _with_dates(
-    run: Run, section: str, state: SectionState, before: pa.Table, base: Manifest, old: Manifest
-) -> SectionState:
-    """The section of the older set with what else is known of its rows, for pages that are published otherwise now.
+class _Difference:
+    """What a rollback changes, one range of URLs after the other, so that memory does not grow with the releases.
 
-    How they were read last, which is how the replaced set has them, unless it came of a rollback itself and nothing
-    was read since; and how rows left that it does not list: should they come again, they have those dates.
+    `before`, `after`: shards of the replaced release and of the older one that differ. Once `changes` was read,
+    `moves_to` has the published files that give rows to others, and `counted` the changes by section and kind.
     """
-    replaced = base.sections.get(section)
-    rows = before.filter(
-        pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
-    )
-    since = pa.repeat(pa.scalar(run.epoch, pa.int64()), rows.num_rows)
-    known = [conform(rows.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT)]
-    read = known[0]
-    if replaced is not None and replaced.undone is not None:
-        read = run.state.snapshot(replaced.undone)
-        known.insert(0, read)
-    if replaced is not None and replaced.removed_lately is not None:
-        known.append(run.state.snapshot(replaced.removed_lately))
-    table = first_of_each(pa.concat_tables(known))
-    listed = _is_listed(run, column_of(table, "loc"), old.of(section))
-    undone = table.filter(pc.and_(listed, pc.is_in(table.column("loc"), column_of(read, "loc"))))
-    left = table.filter(pc.invert(listed))
-    if replaced is None or not same_definition(replaced, state):
-        undone, left = undone.slice(0, 0), without_fingerprints(left)
-    return replace(state, removed_lately=_kept(run, left), undone=_kept(run, undone))
+
+    def __init__(
+        self, run: Run, base: Manifest, old: Manifest, before: Sequence[Entry], after: Sequence[Entry]
+    ) -> None:
+        self.run = run
+        self.base = base
+        self.old = old
+        self.before = _Shards(run, base, before)
+        self.after = _Shards(run, old, after)
+        self.ranges = list(_ranges([*base.entries, *old.entries]))
+        self.moves_to: dict[str, set[str]] = defaultdict(set)
+        self.counted: Counter[tuple[str, str]] = Counter()
+        self._undone: dict[str, list[pa.Table]] = defaultdict(list)
+        self._left: dict[str, list[pa.Table]] = defaultdict(list)
+
+    def changes(self) -> Iterator[pa.Table]:
+        """Yield the changed URLs: frames.CHANGES."""
+        kept = {
+            name: [None if key is None else Following(self.run, key) for key in (state.undone, state.removed_lately)]
+            for name, state in self.base.sections.items()
+        }
+        for low, high in self.ranges:
+            before, after = self.before.between(low, high), self.after.between(low, high)
+            for name, (undone, removed) in kept.items():
+                self._keep_dates(
+                    name,
+                    before,
+                    None if undone is None else undone.between(low, high),
+                    None if removed is None else removed.between(low, high),
+                )
+            changes = self._between(before, after)
+            for row in changes.group_by(["section", "kind"]).aggregate([([], "count_all")]).to_pylist():
+                self.counted[(row["section"], row["kind"])] += row["count_all"]
+            yield changes
+
+    def _between(self, before: pa.Table, after: pa.Table) -> pa.Table:
+        at = places(column_of(before, "loc"), column_of(after, "loc"))
+        was, now = before.filter(pa.array(at >= 0)), after.take(pa.array(at[at >= 0]))
+        added = np.ones(after.num_rows, bool)
+        added[at[at >= 0]] = False
+        pairs = pa.table({"key": was.column("key"), "key_new": now.column("key")})
+        moved = pairs.filter(pc.not_equal(pairs.column("key"), pairs.column("key_new")))
+        for pair in moved.group_by(["key", "key_new"]).aggregate([]).to_pylist():  # one a pair of files
+            self.moves_to[pair["key"]].add(pair["key_new"])
+        dates = pc.not_equal(pc.fill_null(was.column("lastmod"), ""), pc.fill_null(now.column("lastmod"), ""))
+        shown = pc.not_equal(was.column("shown"), now.column("shown"))
+        parts = [
+            _kind(before.filter(pa.array(at < 0)), "removed"),
+            _kind(after.filter(pa.array(added)), "added"),
+            _kind(now.filter(pc.if_else(now.column("dated"), dates, shown)), "changed"),
+        ]
+        return pa.concat_tables(parts)
+
+    def _keep_dates(self, section: str, before: pa.Table, undone: pa.Table | None, removed: pa.Table | None) -> None:
+        """Keep how rows of a section were read last, and how rows left that the older release does not list.
+
+        They were read as the replaced release has them, unless it came of a rollback itself and nothing was read since
+        (`undone`).
+        """
+        mask = pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
+        rows = before.filter(mask).select(["loc", "lastmod", "fingerprint"])
+        since = pa.repeat(pa.scalar(self.run.epoch, pa.int64()), rows.num_rows)
+        published = rows.append_column("since", since).cast(DATES)
+        read = published if undone is None else undone
+        others = [] if undone is None else [published]
+        others += [] if removed is None else [removed]
+        table = read
+        if any(other.num_rows for other in others):
+            table = first_of_each(pa.concat_tables([read, *others]))
+        if table.num_rows:
+            listed = _is_listed(self.run, column_of(table, "loc"), self.old.of(section))
+            again = pa.array(places(column_of(table, "loc"), column_of(read, "loc")) >= 0)
+            self._undone[section].append(table.filter(pc.and_(listed, again)))
+            self._left[section].append(table.filter(pc.invert(listed)))
+
+    def with_dates(self, section: str, state: SectionState) -> SectionState:
+        """Return the section of the older release with what else is known of its rows.
+
+        A page that is published otherwise then has the date with which it was read last. A row that left has that date
+        if it comes again.
+        """
+        replaced = self.base.sections.get(section)
+        undone, left = self._undone.pop(section, []), self._left.pop(section, [])
+        if replaced is None or not same_definition(replaced, state):
+            undone, left = [], [without_fingerprints(table) for table in left]
+        return replace(state, removed_lately=_kept(self.run, left), undone=_kept(self.run, undone))
 
 
 def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
@@ -248,81 +372,86 @@ def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
     return pa.array(found)
 
 
-def _kept(run: Run, rows: pa.Table) -> str | None:
+def _kept(run: Run, tables: Sequence[pa.Table]) -> str | None:
+    rows = pa.concat_tables([DATES.empty_table(), *tables])
     return run.state.put_snapshot(rows) if rows.num_rows else None
 
 
-def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, frozenset[str]]]:
-    """What the rollback changes (frames.CHANGES), and which published files give rows to which."""
-    both = before.join(after, "loc", join_type="inner", right_suffix="_new")
-    moved = both.filter(pc.not_equal(both.column("key"), both.column("key_new")))
-    moves_to: dict[str, set[str]] = {}
-    for pair in moved.group_by(["key", "key_new"]).aggregate([]).to_pylist():  # one a pair of files
-        moves_to.setdefault(pair["key"], set()).add(pair["key_new"])
-    dates = pc.not_equal(pc.fill_null(both.column("lastmod"), ""), pc.fill_null(both.column("lastmod_new"), ""))
-    shown = pc.not_equal(both.column("shown"), both.column("shown_new"))
-    changed = both.filter(pc.if_else(both.column("dated_new"), dates, shown))
-    parts = [
-        _kind(before.join(after.select(["loc"]), "loc", join_type="left anti"), "removed", "lastmod", "section"),
-        _kind(after.join(before.select(["loc"]), "loc", join_type="left anti"), "added", "lastmod", "section"),
-        _kind(changed, "changed", "lastmod_new", "section_new"),
-    ]
-    return pa.concat_tables(parts), {key: frozenset(receivers) for key, receivers in moves_to.items()}
-
-
 def _listed(manifest: Manifest) -> dict[str, Entry]:
-    """Snapshot → the file that lists its rows, outside of views."""
+    """Return the entries outside of views by their snapshot."""
     views = {name for name, state in manifest.sections.items() if state.view}
     return {entry.snapshot: entry for entry in manifest.entries if entry.snapshot and entry.section not in views}
 
 
-def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
-    """The rows of these shards, with the section and the file they stand in.
-
-    `shown`: a hash of their images, videos and so on. `dated`: whether their section has lastmods.
-    """
-    schema = pa.schema(
-        [
-            *(SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint")),
-            ("section", pa.string()),
-            ("key", pa.string()),
-            ("dated", pa.bool_()),
-            ("shown", pa.uint64()),
-        ]
-    )
-    tables = [schema.empty_table()]
-    for entry in entries:
-        state = manifest.sections.get(entry.section, SectionState())
-        rows = run.state.snapshot(entry.snapshot)
-        owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
-        shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))
-        plain = rows.select(["loc", "lastmod", "fingerprint"]).columns
-        tables.append(pa.table([*plain, *owner, shown], schema=schema))
-    return pa.concat_tables(tables)
+def _ranges(entries: Iterable[Entry]) -> Iterator[tuple[str, str | None]]:
+    """Yield ranges that follow each other and begin where shards do. The shards of each have a window of rows."""
+    low, rows = "", 0
+    for entry in sorted(entries, key=lambda entry: entry.first):
+        if rows + entry.rows > WINDOW_ROWS and entry.first > low and rows:
+            yield low, entry.first
+            low, rows = entry.first, 0
+        rows += entry.rows
+    yield low, None
 
 
-def _kind(rows: pa.Table, kind: str, lastmod: str, section: str) -> pa.Table:
+_ROWS: Final = pa.schema(
+    [
+        *(SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint")),
+        ("section", pa.string()),
+        ("key", pa.string()),
+        ("dated", pa.bool_()),  # whether its section has lastmods
+        ("shown", pa.uint64()),  # a hash of its images, videos and so on
+    ]
+)
+
+
+class _Shards:
+    """The rows of shards of a release, in ranges that follow each other."""
+
+    def __init__(self, run: Run, manifest: Manifest, entries: Iterable[Entry]) -> None:
+        self.run = run
+        self.manifest = manifest
+        self.waiting = sorted(entries, key=lambda entry: entry.first, reverse=True)
+        self.open: list[Entry] = []
+
+    def between(self, low: str, high: str | None) -> pa.Table:
+        """Return the rows in [low, high), ordered by loc, with the section and the file that list them."""
+        while self.waiting and (high is None or self.waiting[-1].first < high):
+            self.open.append(self.waiting.pop())
+        self.open = [entry for entry in self.open if entry.last >= low]
+        tables = [_ROWS.empty_table()]
+        for entry in self.open:
+            state = self.manifest.sections.get(entry.section, SectionState())
+            rows = stretch(self.run.state.snapshot(entry.snapshot), low, high)
+            owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
+            shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))
+            plain = rows.select(["loc", "lastmod", "fingerprint"]).columns
+            tables.append(pa.table([*plain, *owner, shown], schema=_ROWS))
+        rows = pa.concat_tables(tables).combine_chunks()
+        if len({entry.section for entry in self.open}) > 1:
+            rows = rows.take(pc.sort_indices(rows.column("loc")))
+        return rows
+
+
+def _kind(rows: pa.Table, kind: str) -> pa.Table:
     columns = [
         rows.column("loc"),
         pa.repeat(pa.scalar(kind), rows.num_rows),
-        rows.column(lastmod),
-        rows.column(section),
+        *rows.select(["lastmod", "section"]).columns,
     ]
     return pa.table(columns, schema=CHANGES)
 
 
-def _counts(run: Run, sections: Mapping[str, SectionState], changes: pa.Table) -> dict[str, Counts]:
-    found: Counter[tuple[str, str]] = Counter()
-    counted = changes.group_by(["section", "kind"]).aggregate([([], "count_all")])
-    for row in counted.to_pylist():  # one a section and kind
-        found[(row["section"], row["kind"])] = row["count_all"]
+def _counts(
+    run: Run, sections: Mapping[str, SectionState], counted: Mapping[tuple[str, str], int]
+) -> dict[str, Counts]:
     return {
         name: Counts(
             carried=state.listed,
             listed=state.listed,
-            added=found[(name, "added")],
-            changed=found[(name, "changed")],
-            removed=found[(name, "removed")],
+            added=counted[(name, "added")],
+            changed=counted[(name, "changed")],
+            removed=counted[(name, "removed")],
         )
         for name, state in sections.items()
         if name in run.site.sections

@@ -1,4 +1,4 @@
-"""How a site is: its last run, what is published, what failed since, what is pending, what is in the way."""
+"""State of a site: last run, current release, failures, pending notifications and blockers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sitemap_etl.state.store import State
 from sitemap_etl.storage import Storage
 
 NIGHTS: Final = 30
-"""Runs that a trend shows."""
+"""Runs in a trend."""
 _READ: Final = 60
-"""Runs that are looked at for it: some fail, some are dry."""
+"""Records that are read for the trend, because some runs fail and some are dry runs."""
 
 
 class PublishedSet(Record):
@@ -38,12 +38,12 @@ class PublishedSet(Record):
 
 
 class SiteStatus(Record):
-    """How a site is. `problems`: why it is not healthy, the most urgent first.
+    """State of a site. `problems`: reasons why it isn't healthy, most urgent first.
 
-    `last`: the last run that is over and was no dry one; `failed`: those that failed since the last that ended well,
-    newest first. `last_good`: when that was. `running`: the run under way. `pending`: engine → runs whose changes it
-    has yet to hear of. `blocked`: what keeps the next run from starting. `notes`: what it will do besides. `trend`: the
-    URLs of the last runs that ended well, oldest first.
+    `last`: the last run that has ended, dry runs excluded. `failed`: runs that failed since the last good one, newest
+    first. `last_good`: end of the last good run. `running`: the run in progress. `pending`: by engine, runs whose
+    changes it has not accepted. `blocked`: reasons why the next run can't start. `notes`: what the next run does
+    besides. `trend`: URLs of the last good runs, oldest first.
     """
 
     name: str
@@ -63,9 +63,9 @@ class SiteStatus(Record):
 
 
 def status_of(site: Site, environment: Environment, *, max_age: timedelta | None) -> SiteStatus:
-    """How a site is. `max_age`: how long ago the last run that ended well may have been; None: it is no matter.
+    """Return the state of a site. An unreadable state is a problem of the site, not an error.
 
-    What can't be read is a problem of the site, not an error.
+    `max_age`: maximum age of the last good run, or None for any age.
     """
     found = SiteStatus(site.name, site.site)
     try:
@@ -77,7 +77,7 @@ def status_of(site: Site, environment: Environment, *, max_age: timedelta | None
 
 
 def past_runs(site: Site, environment: Environment, most: int | None = None) -> list[Attempt]:
-    """What became of the runs that are remembered, newest first: all, or at most so many."""
+    """Return the recorded runs, newest first: all, or at most `most`."""
     work = open_work(site, environment)
     lease = holder(work)
     published: str | None = None
@@ -136,7 +136,7 @@ class _Look:
             return current, None
 
     def _clock(self, store: datetime, manifest: Manifest | None) -> None:
-        """Whether a run that started now would be refused for its time."""
+        """Report a blocker if a run that started now would be refused because of its time."""
         try:
             moment_of(
                 self.environment.clock(),
@@ -168,7 +168,7 @@ class _Look:
 
 
 def _settled(attempt: Attempt, lease: Lease | None, published: str | None) -> Attempt:
-    """A run that was killed has left no word of its end, also where the set that is published is its own."""
+    """Return the record of a run. If it was killed, mark it as interrupted, published or not."""
     alive = lease is not None and lease.run_id == attempt.run_id
     if attempt.status != "running" or alive:
         return attempt

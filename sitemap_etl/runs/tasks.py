@@ -1,8 +1,7 @@
-"""The stages as tasks of a scheduler: each takes the run's key and a bundle of units, and gives counts, never rows.
+"""The stages as tasks of a scheduler. Each takes the run's key and a bundle, and returns counts, never rows.
 
-The key is the address of the run's folder. What a task needs besides is in the run's plan and in the receipts of the
-tasks before it, so that any machine can do any of them, and do it again. A task that is tried again does those of its
-units that have no receipt yet.
+The key is the address of the run's folder. Everything else is in the run's plan and in the results of earlier tasks, so
+that any machine can run any task, and repeat it. A repeated task skips the parts that already have a result.
 """
 
 from __future__ import annotations
@@ -69,21 +68,21 @@ class Started(Frozen):
 
 
 NO_PROCESS: Final = 0
-"""The lease of a scheduler's run belongs to no process: only its time can end it."""
+"""Process ID in the lease of a scheduler's run. Such a lease only ends by its time."""
 _POLL: Final = 2.0
-"""Seconds after which is looked again whether another run has ended."""
+"""Seconds between checks for the end of another run."""
 
 
 def demand_work(site: Site, environment: Environment) -> None:
-    """Raises ConfigError with the line to write where a site file does not say where its state lies."""
+    """Raise ConfigError with the line to add if a site file has no `work`."""
     if not site.says_work:
         raise missing_work(site, environment.site_file)
 
 
 def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
-    """What a run was triggered with, read strictly: its options, and its time where one was given.
+    """Return the options and the time, if any, that a run was triggered with.
 
-    `defaults`: of the fields of the form. Raises ConfigError, in the form's words, before anything is written.
+    `defaults`: values of the form's fields. Raises ConfigError in the form's terms, before anything is written.
     """
     given = filled_in(defaults, conf)
     options = Options(
@@ -101,11 +100,11 @@ def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | Non
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """While this is open, SIGTERM interrupts the task, so that it cancels what a database does for it.
+    """Let SIGTERM interrupt the task inside this block, so that it cancels its database statement.
 
-    A scheduler whose task is to end asks so, and kills it after some seconds; Airflow's own answer goes on working.
+    A scheduler sends SIGTERM to end a task, and kills it some seconds later. Airflow's own handler is called too.
     """
-    if threading.current_thread() is not threading.main_thread():  # no signal comes here, and none may be asked for
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield
         return
     before = signal.getsignal(signal.SIGTERM)
@@ -124,7 +123,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _remembering(run: Run) -> Iterator[None]:
-    """Keep why a task failed with what becomes of its run; another try of it may mend that. Its lease lasts."""
+    """Renew the lease during a task, and record its failure. A retry can still fix the run."""
     try:
         with renewing(partial(_renew, run)), _interruptible():
             yield
@@ -151,12 +150,11 @@ def start(
 ) -> Started:
     """Plan a run.
 
-    `final`: no other attempt follows. `owner`: the scheduler's run; `again`: for when that was made, where somebody has
-    it begin anew: if it has published, this gives what it began then. `has_ended`: of another owner, whether its run is
-    over. `demand`: raises what the scheduler has against the run. `patience`: how long to wait for a run that is not
-    over; then raises Unavailable. `most`: tasks of a stage at most. `parts`: tasks of extract that the scheduler's run
-    has had; one that has had some can't be told to have none. `waits`: for sources that are not there yet; a scheduler
-    that has asked `arrival.not_yet` need not.
+    `final`: no other attempt follows. `owner`: the scheduler's run. `again`: its creation time if somebody restarts it;
+    if it has already published, that run is returned. `has_ended`: returns True if another owner's run is over.
+    `demand`: raises the scheduler's objection to the run. `patience`: time to wait for another run, after which
+    Unavailable is raised. `most`: maximum tasks per stage. `parts`: extract tasks that the scheduler's run already has,
+    which can't become none. `waits`: wait for late sources; False if the scheduler polls `arrival.not_yet` itself.
     """
     ended = None if again is None else published_by(owner, again, site, environment)
     if ended is not None:
@@ -190,7 +188,7 @@ def start(
 
 
 _NOTHING: Final[Bundle] = [0, 0]
-"""A bundle without a unit."""
+"""An empty bundle."""
 
 
 def _after_others(
@@ -200,7 +198,7 @@ def _after_others(
     has_ended: Callable[[str], bool],
     patience: timedelta,
 ) -> Run:
-    """The run that `begin` gives, as soon as no other is in progress. Raises Unavailable after so much patience."""
+    """Call `begin` as soon as no other run is in progress, and return its run. Raises Unavailable after `patience`."""
     until = time.monotonic() + patience.total_seconds()
     while True:
         try:
@@ -218,7 +216,7 @@ def _after_others(
 
 
 def _open(key: str, environment: Environment) -> Run | None:
-    """The run, with its lease renewed; None where it is over, so that the task has nothing to do."""
+    """Open the run and renew its lease. Return None if the run is finished, so the task has nothing to do."""
     ended = ended_run(key, environment)
     if ended is not None:
         tell_over(ended, environment)
@@ -243,14 +241,14 @@ def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
 def _each(
     run: Run, stage: str, units: Sequence[tuple[str, str]], bundle: Bundle, work: Callable[[Run, int], T]
 ) -> list[T]:
-    """Do the units of a bundle; gives their receipts. `units`: section and label of all there are."""
+    """Run the tasks of a bundle and return their results. `units`: section and label of each task of the stage."""
     run.environment.label(called([section for section, _ in units], bundle))
     with _remembering(run):
         return [do_unit(run, stage, n, units[n], work) for n in _one_by_one(run, bundle)]
 
 
 def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Extract and transform splits; gives their counts. Sections that keep a mirror are transformed by merge."""
+    """Extract and transform splits, and return their counts. Sections with a mirror are transformed by merge."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -290,7 +288,7 @@ def build(key: str, environment: Environment, *, final: bool = True) -> dict[str
 
 
 def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """The bundles of merge: buckets of the mirrors of what is read incrementally."""
+    """Plan merge and return its bundles: buckets of the mirrors of incremental sections."""
     run = _open(key, environment)
     if run is None:
         return []
@@ -299,7 +297,7 @@ def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bun
 
 
 def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Merge what was read with buckets of a mirror, and transform what comes out; gives the counts."""
+    """Merge the new rows into buckets of a mirror, transform the result, and return the counts."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -309,9 +307,9 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
 
 
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """Plan windows and groups; gives the bundles of render.
+    """Plan windows and render groups, and return the bundles of render.
 
-    Splits of sections that were expected to be quiet, and are not, are transformed once more before; so are buckets.
+    Before that, splits and buckets are transformed again if their section was expected to be unchanged and is not.
     """
     run = _open(key, environment)
     if run is None:
@@ -328,13 +326,13 @@ def partition(key: str, environment: Environment, *, most: int = MOST) -> list[B
 
 
 def clusters(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """The bundles of collect: groups of sections with hreflang clusters; none where no section has them."""
+    """Return the bundles of collect: groups of sections with hreflang clusters. Empty if no section has them."""
     run = _open(key, environment)
     return [] if run is None else bundles(len(cluster_units(run)), most)
 
 
 def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
-    """Find the listed members of clusters in groups."""
+    """Collect the listed members of clusters from groups, and return their number."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -347,7 +345,7 @@ def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int
 
 
 def align(key: str, environment: Environment) -> dict[str, int]:
-    """Close the clusters of every bucket; gives how many rows have alternates."""
+    """Complete the clusters of every bucket, and return the number of rows with alternates."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -356,7 +354,7 @@ def align(key: str, environment: Environment) -> dict[str, int]:
 
 
 def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
-    """Render groups; gives their counts."""
+    """Render groups and return their counts."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -365,17 +363,17 @@ def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]
 
 
 def is_done(site: Site, owner: str, since: datetime, environment: Environment) -> bool:
-    """Whether the scheduler's run, made for that moment, has published, or found that nothing had changed."""
+    """Return True if the scheduler's run, created at this time, has published or found no changes."""
     return published_by(owner, since, site, environment) is not None
 
 
 def is_over(key: str, environment: Environment) -> bool:
-    """Whether the run came to its end in a task before this one."""
+    """Return True if an earlier task finished the run."""
     return ended_run(key, environment) is not None
 
 
 def publish(key: str, environment: Environment) -> dict[str, Any]:
-    """Publish the run; gives its counts. Raises Refused where a gate says no."""
+    """Publish the run and return its counts. Raises Refused if a gate fails."""
     run = _open(key, environment)
     if run is None:
         return _published_before(key, environment)
@@ -394,7 +392,7 @@ def publish(key: str, environment: Environment) -> dict[str, Any]:
 
 
 def _published_before(key: str, environment: Environment) -> dict[str, Any]:
-    """The counts of a run that is over. A try that came to the end may not have cleared up after itself."""
+    """Return the counts of a finished run. If a killed try left its staging and lease, remove them."""
     ended = ended_run(key, environment)
     assert ended is not None
     if _is_kept(key, environment):
@@ -409,12 +407,12 @@ _DONE: Final = ("published", "unchanged", "partial")
 
 
 def _is_kept(key: str, environment: Environment) -> bool:
-    """Whether the plan of a run is still there. Without it the run was over long ago, and later ones spoke for it."""
+    """Return True if the plan of a run still exists. Without it, the run is long over and later runs have reported."""
     return environment.open_storage(key).stat(layout.PLAN) is not None
 
 
 def news(key: str, environment: Environment) -> dict[str, Any] | None:
-    """What those who wait for the site's set are told of a run that put a new one in place; None of any other run."""
+    """Return the data of the asset event of a run that published a new release, or None for any other run."""
     summary = read_summary(open_run(key, environment)) if _is_kept(key, environment) else None
     if summary is None or not summary.published:
         return None
@@ -429,10 +427,9 @@ def news(key: str, environment: Environment) -> dict[str, Any] | None:
 
 
 def engines(key: str, environment: Environment) -> list[list[int]]:
-    """The numbers of the engines that tasks of ping notify: one each, or all of a small site by one.
+    """Return the numbers of the engines for each ping task: one engine per task, or all in one for a small site.
 
-    None where there is nothing to say. A run that published nothing notifies those engines that have not heard of runs
-    before it.
+    Empty if there is nothing to send. A run that published nothing notifies only engines with pending changes.
     """
     if not _is_kept(key, environment):
         return []
@@ -483,15 +480,15 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
 
 
 def abandon(site: Site, owner: str, environment: Environment) -> None:
-    """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
+    """Release the lease of a scheduler's run that failed for good, so that a new run can start at once."""
     work = open_work(site, environment)
     remember_abandoned(site, work, owner, environment)
     release_lease(work, "", owner=owner)
 
 
 def conclude(site: Site, owner: str, environment: Environment, *, good: bool, began: datetime | None = None) -> None:
-    """Tell everyone who is to hear of it how the scheduler's run ended, which is over.
+    """Send alerts about the end of a scheduler's run.
 
-    `good`: to the scheduler; `began`: when it began, of what is known by its name.
+    `good`: the scheduler counts it as successful. `began`: its start, which distinguishes records of the same name.
     """
     tell_end_of(site, environment, owner, good=good, began=began)

@@ -1,4 +1,4 @@
-"""What the state holds of rows: where it names them, which URLs they had, and what speaks against forgetting them."""
+"""Find rows in the state: the objects that name them, their URLs, and the reasons against forgetting them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from sitemap_etl.urls import UrlRules, canonicalize
 
 
 class Traces:
-    """The state of a site, asked for some rows. Raises Refused where a publish was interrupted.
+    """Search of a site's state for some rows. Raises Refused if a publish was interrupted.
 
-    `marks`: what names them, once they were found. `rows`: versions of them in mirrors. `manifests`, `mirrors`: by key;
-    `current`: the set that is published.
+    `marks`: names of the rows, after `find`. `rows`: versions of them in mirrors. `manifests`, `mirrors`: by key.
+    `current`: the current release.
     """
 
     def __init__(self, site: Site, environment: Environment) -> None:
@@ -64,7 +64,7 @@ class Traces:
         return found
 
     def _mirror_keys(self) -> set[str]:
-        """The generations of mirrors that something rests on."""
+        """Return keys of the mirrors that current.json or a manifest references."""
         named = set(self.held.current.mirrors.values())
         for manifest in self.manifests.values():
             named |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}
@@ -74,7 +74,7 @@ class Traces:
     # --- which rows ---
 
     def _demand_keys(self, section: str | None) -> None:
-        """Raise ConfigError where nothing can have a key: neither a section now, nor one whose rows are still kept."""
+        """Raise ConfigError if no section has a key, neither now nor in a stored mirror."""
         keyed = {name for name, settings in self.site.sections.items() if settings.keyed}
         keyed |= {generation.section for generation in self.mirrors.values()}
         if not keyed:
@@ -85,7 +85,7 @@ class Traces:
             )
 
     def find(self, keys: Sequence[str], urls: Sequence[str], section: str | None) -> None:
-        """Find the sections that have the keys, and every URL that the rows had."""
+        """Find the sections that have the keys, and every URL of the rows."""
         owners: dict[str, set[str]] = {}
         locs: set[str] = set()
         raw: set[str] = set(urls)
@@ -114,7 +114,7 @@ class Traces:
         self.marks = Marks({name: frozenset(found) for name, found in owners.items()}, frozenset(locs), frozenset(raw))
 
     def _locs(self, name: str, rows: pa.Table, locs: set[str], raw: set[str]) -> None:
-        """The URLs that the rules make of these rows, and what the source had for them."""
+        """Add the URLs that the rules make of these rows, and the source's own values."""
         section = self.site.sections.get(name)
         column = "loc" if section is None else section.columns.get("loc", "loc")
         if column in rows.column_names:
@@ -122,11 +122,11 @@ class Traces:
         if section is not None:
             try:
                 locs |= _ruled(self.site, section, rows, self.environment)
-            except SitemapEtlError:  # its rules are for other columns by now
+            except SitemapEtlError:  # the rules have changed and need other columns
                 return
 
     def aside(self) -> Iterator[tuple[str, pa.Table]]:
-        """The rows that runs did not list, in pieces, each with the key of its table."""
+        """Yield the rows that runs did not list, in batches, each with the key of its table."""
         for key in self.keys(layout.REPORTS):
             if key == layout.splits(layout.run_of(key)):
                 for table in self.splits(key).tables.values():
@@ -144,7 +144,7 @@ class Traces:
     # --- what speaks against it ---
 
     def refuse(self) -> None:
-        """Raise Refused where a row would come back, or is public."""
+        """Raise Refused if a row would return or is public."""
         nothing = "Nothing was changed"
         for name, keys in self.marks.keys.items():
             current = self.held.current.mirrors.get(name)
@@ -175,7 +175,7 @@ class Traces:
                 )
 
     def _refuse_read(self) -> None:
-        """Where a section keeps no mirror, what its last run did not list is in the source as well."""
+        """Raise Refused if the last run read a row. Sections with a mirror are checked there."""
         last: dict[str, str] = {}
         for key in sorted(self.keys(layout.REPORTS)):
             run_id = layout.run_of(key)
@@ -193,7 +193,7 @@ class Traces:
     # --- where else it is named ---
 
     def changed(self) -> Iterator[tuple[str, pa.Table]]:
-        """The changes of runs."""
+        """Yield the changes of each run."""
         for key in self.keys(layout.CHANGES):
             run_id = layout.run_of(key)
             if key == layout.changes(run_id):
@@ -202,7 +202,7 @@ class Traces:
                     yield run_id, changes_of_run(self.state, run_id) or CHANGES.empty_table()
 
     def documents(self) -> Iterator[Any]:
-        """Every JSON object of the state and of reports."""
+        """Yield every JSON object of the state and the reports."""
         for prefix in (layout.CHANGES, layout.ATTEMPTS, layout.REPORTS):
             for key in self.keys(prefix):
                 stored = self.work.get(key) if key.endswith(".json") else None
@@ -210,7 +210,7 @@ class Traces:
                     yield unseal(stored.data, self.work.url_of(key))
 
     def names(self, body: Any) -> bool:
-        """Whether JSON names the rows."""
+        """Return True if a JSON value names the rows."""
         if isinstance(body, str):
             return self.marks.in_text(body)
         values = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
@@ -218,7 +218,7 @@ class Traces:
 
 
 def _ruled(site: Site, section: Section, rows: pa.Table, environment: Environment) -> set[str]:
-    """The canonical URLs of raw rows under the section's rules."""
+    """Return the canonical URLs of raw rows under the section's rules."""
     raw = rows.drop_columns([name for name in OWN if name in rows.column_names])
     rules = replace(rules_of(site, section, environment.clock(), None), available=tuple(raw.column_names), deleted=None)
     done = transform(raw, rules, read_at=environment.clock(), row=pa.array(np.arange(raw.num_rows)))

@@ -1,7 +1,7 @@
-"""A trial of one section: a thousand rows through the stages of a run, in a scratch folder that is removed.
+"""Try one section: run 1,000 rows through the stages in a temporary folder.
 
-The same functions plan, extract and transform as in a run, so that what passes here does not fail there for a split
-column, a time zone, a condition or a hook. State and public files are neither read nor written.
+The functions of a real run plan, extract and transform. So a split column, time zone, condition or hook that passes
+here also works in a run. State and public files are neither read nor written.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sitemap_etl.state.records import Options, Transformed, Unit
 from sitemap_etl.transform.batch import listed
 
 ROWS: Final = 1_000
-"""Rows that are read of a split."""
+"""Rows to read of a split."""
 LIMIT: Final = timedelta(minutes=5)
-"""How long a statement of a trial may take: a database that takes longer to begin is better asked by a run."""
+"""Time limit for a statement of a trial. A run waits longer for slow databases."""
 
 
 class Trial(Frozen):
-    """What became of the rows. `lacks`: columns that its rules need and the source does not have, a sentence each."""
+    """Result of a trial. `lacks`: sentences about columns that the rules need and the source doesn't have."""
 
     rows: int = 0
     listed: int = 0
@@ -53,9 +53,9 @@ class Trial(Frozen):
 def try_section(
     site: Site, name: str, environment: Environment, robots: bytes | None, *, limit: timedelta = LIMIT
 ) -> Trial:
-    """The first thousand rows of a section, and those of its last split, through every rule. `robots`: robots.txt.
+    """Run the first 1,000 rows of a section, and 1,000 of its last split, through every rule.
 
-    `limit`: how long a statement may take. Raises whatever a run would raise of these rows.
+    `robots`: the robots.txt. `limit`: time limit for a statement. Raises the same errors as a run over these rows.
     """
     section = site.sections[name]
     begun = time.monotonic()
@@ -84,7 +84,7 @@ def try_section(
 
 
 def _alone(site: Site, section: Section, scratch: str, limit: timedelta) -> Site:
-    """The site with this section alone, and with a state of its own; it waits no longer than a trial may."""
+    """Return the site with only this section, a temporary state, and a timeout of at most `limit`."""
     source = section.source
     if isinstance(source, DatabaseSource):
         source = source.model_copy(update={"timeout": min(source.timeout, limit)})
@@ -94,7 +94,7 @@ def _alone(site: Site, section: Section, scratch: str, limit: timedelta) -> Site
 
 
 def _shortened(run: Run, robots: bytes | None) -> Run:
-    """The run with its first and its last split: the newest rows are as telling as the oldest."""
+    """Return the run with only its first and last splits, which have the oldest and the newest rows."""
     units = run.plan.units if len(run.plan.units) < 2 else (run.plan.units[0], run.plan.units[-1])
     rules = None if robots is None else robots.decode("latin-1")
     return Run(run.work, run.staging, replace(run.plan, units=units, robots=rules), run.environment)
@@ -104,7 +104,9 @@ def _tried(run: Run, environment: Environment) -> Trial:
     receipts = []
     with one_moment(run):
         for n, unit in enumerate(run.plan.units):
-            extract_split(run, n)
+            for notice in extract_split(run, n).notices.ordered():
+                example = f", e.g. {notice.examples[0]}" if notice.examples else ""
+                environment.log(f"section {unit.section}: {notice.text}: {notice.count:,}{example}")
             _try_key(run, n, unit, environment)
             receipts.append(transform_split(run, n))
     excluded, rejected, notes = (_joined(receipts, kind) for kind in ("excluded", "rejected", "notes"))
@@ -134,7 +136,10 @@ def _joined(receipts: list[Transformed], kind: str) -> Tally:
 
 
 def _lacks(section: Section, columns: Sequence[str]) -> Iterator[str]:
-    """Every column that the rules need and the source does not have, where a run would name the first."""
+    """Yield a sentence for every column that the rules need and the source doesn't have.
+
+    A run reports only the first.
+    """
     names, has = set(columns), f"It has: {listed(columns)}"
     for column, name in section.columns.items():
         if name not in names:

@@ -1,4 +1,4 @@
-"""What can be checked before a site is run: hooks, and with a connection sources, storages and engines."""
+"""Checks before a run: hooks, and with --connect also sources, storages, secrets and engines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment, state_of
 
 _SHOWN: Final = 3
-"""Reasons that are told of the rows of a section."""
+"""Reasons shown per section."""
 
 
 class Problem(Frozen):
-    """One thing that is wrong, in a line; `error` is its kind."""
+    """One problem as a line of text. `error` tells its kind."""
 
     text: str
     error: SitemapEtlError
@@ -34,10 +34,10 @@ class Problem(Frozen):
 def problems_of(
     site: Site, *, connect: bool, environment: Environment | None = None, against: str | None = None
 ) -> list[Problem]:
-    """All that is wrong.
+    """Return all problems of a site.
 
-    `connect`: a thousand rows of every section go through its rules, storages are asked for an object, secrets are
-    read; what a person should know of the rows is logged. `against`: the sitemap that a run will be compared with.
+    `connect`: run 1,000 rows of every section through its rules, access storages and read secrets. Notes about the rows
+    are logged. `against`: the sitemap that a run will be compared with.
     """
     environment = environment or Environment()
     problems: list[Problem] = []
@@ -98,7 +98,7 @@ def _storages(site: Site, environment: Environment) -> list[Problem]:
 
 
 def _robots(site: Site, environment: Environment) -> bytes | None:
-    """The robots.txt that holds for the site. Raises Refused where the state is another's, else as a run."""
+    """Return the robots.txt that applies to the site. Raises Refused if the state belongs to another site."""
     state = state_of(site, environment)
     current = state.current()
     if not site.urls.respect_robots:
@@ -107,7 +107,7 @@ def _robots(site: Site, environment: Environment) -> bytes | None:
 
 
 def _tried(section: Section, trial: Trial, environment: Environment) -> list[Problem]:
-    """What is wrong with the rows of a section; what else is worth knowing of them is logged."""
+    """Return the problems of a section's rows, and log other observations."""
     where = f"section {section.name}"
     problems = [Problem(f"{where}: {text}", InvalidSource(text)) for text in trial.lacks]
     rejected = trial.rejected.total

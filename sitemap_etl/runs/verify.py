@@ -1,7 +1,7 @@
-"""Read the whole state of a site: what is whole, what the loss of the rest costs, and what can be made again.
+"""Verify every object of a site's state, report the consequences of losses, and repair damage if possible.
 
-Every record is verified by its checksum, every snapshot and file of a mirror by its hash. A repair makes snapshots
-again from the published files, where those are as they were, and removes what a run makes anew by itself.
+Every record is verified by its checksum, every snapshot and mirror file by its hash. A repair restores snapshots from
+published files that are unchanged, removes objects that a run recreates, and drops older releases whose rows are lost.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class Verified(Record):
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is broken, or everything that was is repaired."""
+        """True if nothing is broken, or everything broken is repaired."""
         return all(found.repaired is not None for found in self.broken)
 
 
 def verify_state(site: Site, environment: Environment, *, repair: bool = False) -> Verified:
-    """Read everything that the state of a site holds.
+    """Verify all objects of a site's state.
 
-    Raises Refused where a newer release wrote some of it, before anything is changed, and where a repair meets a run
-    under way.
+    Raises Refused if a newer version of sitemap-etl wrote an object, before any change, and if a repair meets a run in
+    progress.
     """
     work = open_work(site, environment)
     if not repair:
@@ -184,14 +184,14 @@ class _Reading:
 
     @cached_property
     def named(self) -> str | None:
-        """The manifest that is said to be the published one."""
-        with suppress(DamagedState, Refused):  # they are told where that record is read
+        """Key of the manifest that `current.json` names."""
+        with suppress(DamagedState, Refused):  # reported when the record itself is verified
             return self.state.current().manifest
         return None
 
     @property
     def _lost_set(self) -> str:
-        """What it costs that nothing tells what is published."""
+        """Consequence of losing the current release's manifest."""
         return (
             "no run can compare with what is published: none can start. Without a backup, --repair goes back to the "
             "set before, where that is known: pages that changed since change once more. Where it is not, move all of "
@@ -403,7 +403,7 @@ class _Reading:
                     self._tell(key, problem, "none: no run asks it", self._remove(key))
 
     def _unname_robots(self, key: str) -> Callable[[], str]:
-        """Let `current.json` name no robots.txt."""
+        """Return a repair that removes the copy of robots.txt from `current.json`."""
 
         def unnaming() -> str:
             held = self.state.held()
@@ -452,7 +452,7 @@ def _problem(error: SitemapEtlError, where: str) -> str:
 
 
 def _rows_of(data: bytes) -> pa.Table | None:
-    """The rows of a sitemap, where they render to the very same bytes."""
+    """Return the rows of a sitemap, or None unless they render to the same bytes."""
     try:
         rows = rows_of(data)
     except ValueError:

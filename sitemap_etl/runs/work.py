@@ -1,4 +1,4 @@
-"""Where a site's state lies when its site file does not say: beside the file, or where releases before put it."""
+"""Find a site's state folder if the site file has no `work`: beside the file, or in the earlier default."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.store import AnothersState
 
 _FORMER: Final = "../work"
-"""Beside the folder of the site file: what copies of a project shared."""
+"""Earlier default, beside the site file's folder and shared by copies of a project."""
 
 
 def with_work(site: Site, site_file: Path, environment: Environment) -> Site:
-    """The site with the folder of its state, where its file does not say one.
+    """Return the site with its state folder set, if the file has no `work`.
 
-    Raises ConfigError where the default can't be used, with the line to write; Refused where the state is in both
-    places.
+    Raises ConfigError with the line to add if the default folder can't be used, Refused if both defaults have state.
     """
     if site.says_work:
         return site
@@ -48,7 +47,7 @@ def with_work(site: Site, site_file: Path, environment: Environment) -> Site:
 
 
 def missing_work(site: Site, site_file: str) -> ConfigError:
-    """The mistake of a site file whose runs have no machine of their own, and which does not say `work`."""
+    """Return the error for a DAG whose site file has no `work`."""
     example = "s3://shop-private/sitemap" if site.publish.to.startswith("s3://") else "/srv/sitemap-etl"
     former = Path(site_file).parent / _FORMER / site.name if site_file else None
     if former is not None and former.exists():
@@ -60,7 +59,7 @@ def missing_work(site: Site, site_file: str) -> ConfigError:
 
 
 def _is_ours(site: Site, environment: Environment) -> bool:
-    """Whether a set lies there that was published to where this site publishes."""
+    """Return True if the folder has a release that was published to the site's location."""
     work = open_work(site, environment)
     if work.stat(layout.CURRENT) is None:
         return False
@@ -71,6 +70,6 @@ def _is_ours(site: Site, environment: Environment) -> bool:
 
 
 def _can_lie_in(folder: Path) -> bool:
-    """Whether the folder can be written, or made."""
+    """Return True if the folder is writable or can be created."""
     there = folder if os.path.lexists(folder) else folder.parent
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)

@@ -1,12 +1,13 @@
-"""The settings of a site: one model for each mapping of a site file, as it is written and as a run uses it.
+"""Settings of a site: one model for each mapping of a site file.
 
-Here alone stand a key, its default, its limits and its meaning; `config` reads files into these models, and the JSON
-Schema, the tables of the documentation and the messages off them. Short forms, and what follows from other keys, are
-filled in while a model is made. Frozen, and made of plain values; no file, clock or environment is read.
+A model is the only place that states a key, its default, its limits and its meaning. `config` reads files into these
+models, and derives the JSON Schema, the tables of the documentation and the messages from them. Validators fill in
+short forms and values that depend on other keys. Models are frozen and contain plain values. They read no file, clock
+or environment.
 
 site, section, sources, rules, schedule, airflow, engines, notify   the mappings
-kinds, address                                     the kinds of their values, each with what is said of another
-secret, written                                    values by reference; text as the file has it
+kinds, address                                             types of values, each with the message for a wrong value
+secret, written                                            values by reference; text with its place in the file
 """
 
 from __future__ import annotations

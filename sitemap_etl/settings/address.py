@@ -1,4 +1,4 @@
-"""The site's origin, the address of the published files, and what the one may carry for the other."""
+"""Origin of a site, address of its published files, and whether files at that address can list the site's URLs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _QUOTES: Final = "“”„‟‘’‚‛«»\"' "
 
 
 def canonical_origin(text: str) -> str:
-    """`https://shop.example` of `HTTPS://Shop.example:443/`: lower case, IDNA, no default port, no slash.
+    """Return `https://shop.example` for `HTTPS://Shop.example:443/`: lower case, IDNA, no default port, no slash.
 
-    ValueError with what was expected where it is no origin of http or https.
+    Raise ValueError with the expected form if the text is not an origin with http or https.
     """
     url = _parse(text)
     if url.pathname not in ("", "/") or url.search or url.hash or "?" in text or "#" in text:
@@ -23,7 +23,7 @@ def canonical_origin(text: str) -> str:
 
 
 def canonical_address(text: str) -> str:
-    """The address of a folder, canonical and with a slash at its end. ValueError with what was expected."""
+    """Return the canonical address of a folder, with a slash at its end. Raise ValueError with the expected form."""
     url = _parse(text)
     if url.search or url.hash or "?" in text or "#" in text:
         raise ValueError("the address of a folder, without ? and #")
@@ -32,7 +32,7 @@ def canonical_address(text: str) -> str:
 
 
 def meant(text: str, canonical: Callable[[str], str]) -> str | None:
-    """The address that was probably meant: without odd quotes, with a scheme, without what it may not have."""
+    """Return the address that was probably meant, or None: without odd quotes, with a scheme, without extra parts."""
     plain = text.strip(_QUOTES)
     whole = plain if "://" in plain else f"https://{plain}"
     if "@" in whole or not re.match(r"https?://([^/?#]+\.[^/?#]+|localhost)", whole, re.IGNORECASE):
@@ -46,11 +46,11 @@ def meant(text: str, canonical: Callable[[str], str]) -> str | None:
 
 
 def scope_problem(site: str, at: str) -> Literal["covered", "same_host", "other_host"]:
-    """How far sitemaps at an address cover the locs of a site by themselves (sitemaps.org: location).
+    """Return True if sitemaps at an address can list the URLs of a site (sitemaps.org: location).
 
-    `covered`: they lie at the site's top. `same_host`: in a folder, or under another scheme or port, so
-    that robots.txt or Search Console must vouch for them. `other_host`: only robots.txt of the site, or
-    Search Console for both hosts, can.
+    `covered`: they are at the root of the site. `same_host`: they are in a folder, or under another scheme or port, so
+    robots.txt must name them or the site must be verified in Search Console. `other_host`: the site's robots.txt must
+    name them, or both hosts must be verified in Search Console.
     """
     if at == f"{site}/":
         return "covered"

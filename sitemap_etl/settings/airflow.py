@@ -1,4 +1,4 @@
-"""What the operators of an Airflow decide about a site's tasks: the keys below `airflow`."""
+"""Settings of a site's tasks in Airflow: the keys below `airflow`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tag = Annotated[Text, matching(r".{1,100}", "a tag of at most 100 characters")]
 
 
 class Airflow(Settings):
-    """How Airflow runs the tasks of a site. The command does not read it."""
+    """Settings of a site's tasks in Airflow. The command does not use them."""
 
     pool: Text | None = Field(
         default=None,

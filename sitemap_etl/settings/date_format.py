@@ -1,4 +1,4 @@
-"""The format of a column's dates, as a site file writes it: that of `strptime`, or `excel`."""
+"""Format of a column's dates in a site file: codes of `strptime`, or `excel`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from sitemap_etl.settings.kinds import Text, wrong
 
 EXCEL: Final = "excel"
-"""The format of serial numbers of spreadsheets: days since 1899-12-30, the time of day as their fraction."""
+"""Format of serial numbers of spreadsheets: days since 1899-12-30, with the time of day as a fraction."""
 MONTHS: Final = (
     "january",
     "february",
@@ -27,7 +27,7 @@ MONTHS: Final = (
 )
 SHORT_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 _MONTH: Final = "|".join(name[:length] for name in MONTHS for length in range(len(name), 2, -1))
-"""The beginnings of months, the longer ones first: other words begin with the same letters."""
+"""Beginnings of English month names, the longer ones first, so that the longest one matches."""
 ZONES: Final = {
     **dict.fromkeys(("UT", "UTC", "GMT"), "Z"),
     "EST": "-05:00",
@@ -39,11 +39,11 @@ ZONES: Final = {
     "PST": "-08:00",
     "PDT": "-07:00",
 }
-"""Names of zones that `%z` reads, and their offsets: RFC 822, section 5."""
+"""Names of zones that `%z` reads, and their offsets (RFC 822, section 5)."""
 MAIL: Final = tuple(
     f"{day}%d %b {year} {clock} %z" for day in ("%a, ", "") for year in ("%Y", "%y") for clock in ("%H:%M:%S", "%H:%M")
 )
-"""The forms of dates in mails and feeds: RFC 822, section 5, with years of four digits as in RFC 5322."""
+"""Formats of dates in mails and feeds: RFC 822, section 5, also with years of four digits as in RFC 5322."""
 _FIELDS: Final = {
     "Y": r"(?P<year>[0-9]{4})",
     "y": r"(?P<short_year>[0-9]{2})",
@@ -66,13 +66,13 @@ _NEEDED: Final = {
     "a year (%Y)": {"year", "short_year"},
 }
 _DIGITS: Final = frozenset("YymdHIMSf")
-"""Fields of digits alone: side by side, only their full width tells where one ends."""
+"""Fields that consist of digits. Two of them side by side must have their full width."""
 _SAME: Final = {"e": "d", "B": "b", "A": "a", "h": "b"}
 _LONG: Final = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 
 
 def pattern(form: str) -> str:
-    """The regular expression of a format. Raises ValueError, in words that follow "format", where it can't be one."""
+    """Return the regular expression of a format. Raise ValueError, in words that follow "format", if it is invalid."""
     expanded = re.sub(r"%([TRFD])", lambda match: _LONG[match[1]], form)
     parts = []
     found = re.findall(r"%(.?)|([^%]+)", expanded)

@@ -1,4 +1,4 @@
-"""The settings of the engines: their keys below `ping.<engine>`, as they are written and as an engine takes them."""
+"""Settings of the engines: the keys below `ping.<engine>`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is an absolute http(s) address with a host."""
+    """Return True if the text is an absolute http(s) address with a host."""
     try:
         parts = urlsplit(text)
         found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -42,7 +42,7 @@ def _address(value: str) -> str:
 
 
 def is_secure(address: str) -> bool:
-    """Whether a secret may be sent there: https, or this machine."""
+    """Return True if a secret can be sent to the address: https, or this machine."""
     if not _is_address(address):
         return False
     parts = urlsplit(address)
@@ -56,7 +56,7 @@ def _secure(value: str) -> str:
 
 
 def _dead(template: str) -> str | None:
-    """What to use instead of a ping address that no longer listens."""
+    """Return advice for a ping address that no longer works, or None."""
     try:
         parts = urlsplit(template)
         host, path = (parts.hostname or "").removeprefix("www."), parts.path.lower()
@@ -76,7 +76,7 @@ def _dead(template: str) -> str | None:
 
 
 def _ping_address(text: str) -> None:
-    """Checks a template as it stands; what a variable in it holds is not known yet."""
+    """Raise if the template is invalid. Variables in it are checked later, when it is read."""
     if "{sitemap}" not in text and "${" not in text:
         raise wrong("must contain {sitemap}, which is replaced by the percent-encoded address of the index")
     if text.startswith("${"):
@@ -108,7 +108,7 @@ SecureAddress = Annotated[Text, AfterValidator(_secure)]
 
 
 class Engine(Secretive):
-    """What all engines have. `needs`: secrets that the site file or the connection must give."""
+    """Base of all engines. `needs`: secrets that the site file or the connection must contain."""
 
     needs: ClassVar[tuple[str, ...]] = ()
 
@@ -135,7 +135,7 @@ class Engine(Secretive):
         return self
 
     def filled(self, given: Mapping[str, str]) -> Self:
-        """The settings with what a connection gives, under those keys that are not set. Raises as `with_secrets`."""
+        """Return the settings with the values of a connection for keys that are not set. Raise as `with_secrets`."""
         missing = {key: text for key, text in given.items() if text and getattr(self, key) is None}
         secrets = {key for key in missing if Secret.within(type(self).model_fields[key].annotation)}
         plain = self.model_copy(update={key: text for key, text in missing.items() if key not in secrets})
@@ -143,7 +143,7 @@ class Engine(Secretive):
 
 
 class IndexNow(Engine):
-    """Sends added, changed and removed URLs to Bing, Yandex, Naver, Seznam, Yep and others."""
+    """Settings of IndexNow, which sends added, changed and removed URLs to Bing, Yandex, Naver and others."""
 
     needs: ClassVar[tuple[str, ...]] = ("key",)
 
@@ -178,7 +178,7 @@ class IndexNow(Engine):
 
 
 class SearchConsole(Engine):
-    """Submits every index that changed to Google Search Console, and reads its errors back."""
+    """Settings of Google Search Console, which gets every changed index and reports its errors."""
 
     needs: ClassVar[tuple[str, ...]] = ("key",)
 
@@ -196,7 +196,7 @@ class SearchConsole(Engine):
 
 
 class Bing(Engine):
-    """Submits the indexes to Bing Webmaster Tools."""
+    """Settings of Bing Webmaster Tools, which gets every changed index."""
 
     needs: ClassVar[tuple[str, ...]] = ("key",)
 
@@ -217,7 +217,7 @@ class _LoginEngine(Engine):
 
 
 class WebSub(_LoginEngine):
-    """Notifies the hubs of the feeds that these changed."""
+    """Settings of WebSub, which notifies hubs of changed feeds."""
 
     hub: OneOrMore[Address] = Field(
         description="Address of a hub, or a list of addresses. The feeds name these hubs.",
@@ -226,7 +226,7 @@ class WebSub(_LoginEngine):
 
 
 class HttpPing(_LoginEngine):
-    """A plain GET for whoever still takes one."""
+    """Settings of plain GET requests, for engines that accept them."""
 
     url: OneOrMore[Annotated[SecretText, Form(_ping_address)]] = Field(
         description="Address, or a list of addresses. `{sitemap}` is replaced by the percent-encoded address of the "
@@ -237,7 +237,7 @@ class HttpPing(_LoginEngine):
 
 
 class Ping(Settings):
-    """The search engines to notify. Each key is the name of an engine, and of its module in `engines`."""
+    """Search engines to notify. Each key is the name of an engine, and of its module in `engines`."""
 
     indexnow: IndexNow | None = Field(
         default=None, description="IndexNow: Bing, Yandex, Naver, Seznam, Yep and Amazon."
@@ -248,5 +248,5 @@ class Ping(Settings):
     http_ping: HttpPing | None = Field(default=None, description="A GET request to any address.")
 
     def engines(self) -> dict[str, Engine]:
-        """Those that are set, by name."""
+        """Return the engines that are set, by name."""
         return {name: engine for name in type(self).model_fields if (engine := getattr(self, name)) is not None}

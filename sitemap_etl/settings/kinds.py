@@ -1,4 +1,4 @@
-"""The kinds of values that settings take, each with what it says when it is given another."""
+"""Types of the values in settings, each with its message for a wrong value."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DURATION = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _LONGEST: Final = timedelta(days=3_653)
-"""Ten years: what is longer is a slip, and dates that are computed with it may not exist."""
+"""Ten years. A longer duration is probably a typing error, and could lead to dates that don't exist."""
 _T = TypeVar("_T")
 
 
 class Settings(BaseModel):
-    """What all mappings of a site file are: exactly these keys, with exactly these kinds of values; frozen."""
+    """Base of all mappings of a site file. It accepts only its own keys and types, and is frozen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
@@ -51,12 +51,12 @@ def wrong(said: str, *keys: str) -> PydanticCustomError:
 
 
 def unlike(expected: str, *, near: str | None = None) -> PydanticCustomError:
-    """The error of one value that is not `expected`; what was found is shown beside it, and what may be meant."""
+    """Return the error of a value that is not `expected`. The message adds the value, and `near` as a suggestion."""
     return PydanticCustomError("unlike", "expected {expected}", {"expected": expected, "near": near})
 
 
 def matching(pattern: str, expected: str, *, shown: bool = True) -> AfterValidator:
-    """A validator for text that is wholly of this form; `expected` completes "expected …"."""
+    """Return a validator for text that matches the whole pattern. `expected` completes "expected …"."""
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -68,14 +68,14 @@ def matching(pattern: str, expected: str, *, shown: bool = True) -> AfterValidat
 
 
 SHORT: Final = frozenset({"<number>", "<none>", "<word>", "<text>"})
-"""The tags of forms that are no mapping."""
+"""Tags of forms that are not mappings."""
 
 
 def one_of(expected: str, *keys: str, words: Collection[str] = ()) -> Discriminator:
-    """Chooses between forms by their tags.
+    """Return a discriminator that chooses between forms by their tags.
 
-    A mapping is known by the first of `keys` that it has, a model by the one it has a field for; a number, `none`, one
-    of `words` and other text have tags of their own.
+    The tag of a mapping is the first of `keys` that it contains, and the tag of a model is the key that it has a field
+    for. A number, `none`, one of `words` and other text have their own tags.
     """
 
     def form(value: Any) -> str | None:
@@ -96,22 +96,22 @@ def one_of(expected: str, *keys: str, words: Collection[str] = ()) -> Discrimina
 
 
 def short_for(key: str, kind: Any) -> BeforeValidator:
-    """A value that is short for the mapping `{key: value}`; `kind` is the value's kind, for the JSON Schema."""
+    """Return a validator for a value that is short for `{key: value}`. `kind`: its type, for the JSON Schema."""
     return BeforeValidator(lambda value: {key: value}, json_schema_input_type=kind)
 
 
 def from_environment(value: Any) -> Any:
-    """A number or true/false that came from the environment as text."""
+    """Return the number, true or false that came from the environment as text. Return other values unchanged."""
     return scalar(value) if isinstance(value, Written) and value.filled else value
 
 
 def as_list(value: Any) -> Any:
-    """One text as a list of it; anything else as it is."""
+    """Return a list with the text, or any other value unchanged."""
     return [value] if isinstance(value, str) else value
 
 
 def nonempty(value: str) -> str:
-    """The text without spaces around it, if anything is left of it."""
+    """Return the text without surrounding spaces. Raise if nothing is left."""
     if not value.strip():
         raise wrong("expected text, got an empty value")
     if "\0" in value:
@@ -120,13 +120,13 @@ def nonempty(value: str) -> str:
 
 
 def as_written(value: str) -> str:
-    """The text as it stands, with the spaces around it, if there is more to it than these."""
+    """Return the text with its surrounding spaces. Raise if it has nothing else."""
     nonempty(value)
     return value
 
 
 def once(values: tuple[_T, ...]) -> tuple[_T, ...]:
-    """The values in their order, each once."""
+    """Return the values in order, without duplicates."""
     return tuple(dict.fromkeys(values))
 
 
@@ -167,14 +167,14 @@ def _duration(value: Any) -> timedelta:
 
 
 def duration_text(value: timedelta) -> str:
-    """A duration as a site file has it."""
+    """Return a duration as text of a site file."""
     seconds = int(value.total_seconds())
     unit, size = next((unit, size) for unit, size in _SECONDS.items() if seconds % size == 0)
     return f"{seconds // size}{unit}"
 
 
 def _placed(value: Any) -> Any:
-    """A path of a site file made absolute; any other text, and an address, as it is."""
+    """Return the absolute form of a path in a site file. Return addresses and other text unchanged."""
     if not isinstance(value, Written) or "://" in value:
         return value
     if value.strip().startswith("~"):
@@ -238,7 +238,7 @@ def _export(value: str) -> str:
 
 
 def _values(value: Any) -> list[Any]:
-    """One value as a list of it; all of them text, finite numbers, true or false."""
+    """Return a value as a list. Raise if an item is not text, a finite number, true or false."""
     found = [from_environment(one) for one in (value if isinstance(value, list | tuple) else [value])]
     if not all(isinstance(one, str | int) or (isinstance(one, float) and math.isfinite(one)) for one in found):
         raise unlike("text, a number, true or false, or a list of these")
@@ -247,26 +247,26 @@ def _values(value: Any) -> list[Any]:
 
 Text = Annotated[str, AfterValidator(nonempty)]
 Column = Annotated[str, AfterValidator(as_written)]
-"""The name of a column of a source, which may begin or end with a space, as in CSV files with spaces after commas."""
+"""Name of a column of a source. It can begin or end with a space, as in CSV files with spaces after commas."""
 Integer = Annotated[int, BeforeValidator(from_environment)]
 Number = Annotated[float, BeforeValidator(from_environment)]
 Flag = Annotated[bool, BeforeValidator(from_environment)]
 Several = Annotated[tuple[_T, ...], Strict(False)]
-"""A list, kept as a tuple."""
+"""A list, stored as a tuple."""
 OneOrMore = Annotated[
     tuple[_T, ...],
     Strict(False),
     BeforeValidator(as_list, json_schema_input_type=str | list[str]),
     Field(min_length=1),
 ]
-"""One text, or a list of at least one."""
+"""A text, or a list of at least one."""
 OneOrMoreValues = Annotated[
     tuple[str | int | float | bool, ...],
     Strict(False),
     BeforeValidator(_values),
     Field(min_length=1),
 ]
-"""One text, number or truth value, or a list of at least one."""
+"""A text, number, true or false, or a list of at least one."""
 Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),
@@ -274,7 +274,7 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\s*[smhdw]$", "examples": ["3d", "12h"]}),
 ]
 Margin = Annotated[timedelta, BeforeValidator(_margin), *get_args(Duration)[2:]]
-"""A duration, or none: `0m`."""
+"""A duration that can be zero, such as `0m`."""
 Hreflang = Annotated[
     Text,
     matching(

@@ -1,4 +1,4 @@
-"""Who is told when a run did not go as it should: the keys below `notify`."""
+"""Messages about runs to people and monitors: the keys below `notify`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Event = Literal["failed", "refused", "partial", "late", "interrupted", "publishe
 
 
 def _hook(text: str) -> None:
-    """Checks an address as it stands; what a variable in it holds is not known yet."""
+    """Raise if the address is not secure. An address with variables is checked later, when it is read."""
     if "${" not in text and not is_secure(text):
         raise wrong("expected an https:// address, because whoever knows it can send messages to it")
 
@@ -23,7 +23,7 @@ Hook = Annotated[SecretText, Form(_hook)]
 
 
 class Notifier(Settings):
-    """A notifier of Airflow, by its class."""
+    """An Airflow notifier, by its class."""
 
     class_: Annotated[
         Text, matching(r"\w+(\.\w+)+", "a class with its module, such as airflow.providers.….Notifier")
@@ -40,7 +40,7 @@ class Notifier(Settings):
 
 
 class Notify(Secretive):
-    """People and monitors to tell of a run, one message each. A message that can't be sent is a warning in the log."""
+    """Recipients of messages about a run, one message each. A message that can't be sent is a warning in the log."""
 
     on: Annotated[Several[Event], AfterValidator(once)] = Field(
         default=("failed", "refused", "partial", "late"),
@@ -75,5 +75,5 @@ class Notify(Secretive):
 
     @property
     def silent(self) -> bool:
-        """Whether nobody is to be told of anything."""
+        """True if no recipient is set."""
         return not self.airflow and self.webhook is None and self.slack is None and self.healthcheck is None

@@ -1,7 +1,6 @@
-"""The rules of a section: where lastmod, priority and changefreq come from.
+"""Rules of a section for lastmod, priority and changefreq.
 
-Each form that a rule may be written in is a model; `kind` tells them apart, `columns` are those of the source that the
-rule reads.
+Each form of a rule is a model with its own `kind`.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ Unit = Literal["s", "ms", "us", "ns"]
 
 
 class Rule(Settings):
-    """What all rules have."""
+    """Base of all rules."""
 
     kind: ClassVar[str]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the source that the rule reads."""
+        """Columns of the source that the rule reads."""
         return ()
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """The columns of the source that the rule reads as dates."""
+        """Columns of the source that the rule reads as dates."""
         return ()
 
 
 class NoRule(Rule):
-    """`none`: the column that is called like the rule is left alone too."""
+    """`none`: no value, even if a column has the name of the rule."""
 
     kind: ClassVar[str] = "none"
     timezone: ClassVar[None] = None
@@ -64,7 +63,7 @@ class NoRule(Rule):
 
 
 class DefaultRule(NoRule):
-    """No rule was written: the column that is called like it is used, if there is one."""
+    """Rule of an absent key: the column with the name of the rule is used, if it exists."""
 
     kind: ClassVar[str] = "default"
 
@@ -95,7 +94,7 @@ class _Dates(Rule):
 
 
 class LastmodColumn(_Dates):
-    """lastmod is a column."""
+    """lastmod from a column."""
 
     kind: ClassVar[str] = "column"
     until_changed: ClassVar[None] = None
@@ -112,7 +111,7 @@ class LastmodColumn(_Dates):
 
 
 class LastmodNewestOf(_Dates):
-    """lastmod is the newest of several columns."""
+    """lastmod from the newest date of several columns."""
 
     kind: ClassVar[str] = "newest_of"
     until_changed: ClassVar[None] = None
@@ -126,7 +125,7 @@ class LastmodNewestOf(_Dates):
 
 
 class LastmodFingerprint(_Dates):
-    """lastmod is when the content of some columns changed, as far as the runs saw it."""
+    """lastmod from the run that first saw a change in the content of some columns."""
 
     kind: ClassVar[str] = "fingerprint"
 
@@ -169,7 +168,7 @@ Lastmod = Annotated[
 
 
 class PriorityConstant(Rule):
-    """priority is the same for all rows."""
+    """One priority for all rows."""
 
     kind: ClassVar[str] = "constant"
 
@@ -177,7 +176,7 @@ class PriorityConstant(Rule):
 
     @property
     def tenths(self) -> int:
-        """0 to 10, rounded half up."""
+        """Tenths from 0 to 10, rounded half up."""
         return int((Decimal(repr(self.number)) * 10).to_integral_value(ROUND_HALF_UP))
 
     @model_serializer
@@ -186,7 +185,7 @@ class PriorityConstant(Rule):
 
 
 class PriorityColumn(Rule):
-    """priority is a column."""
+    """priority from a column."""
 
     kind: ClassVar[str] = "column"
 
@@ -198,7 +197,7 @@ class PriorityColumn(Rule):
 
 
 class PriorityPercentile(Rule):
-    """priority is the rank of the row's value among all rows of the section."""
+    """priority from the rank of the row's value among all rows of the section."""
 
     kind: ClassVar[str] = "percentile_of"
 
@@ -210,7 +209,7 @@ class PriorityPercentile(Rule):
 
 
 class PriorityDepth(Rule):
-    """priority follows from how deep the path is."""
+    """priority from the depth of the path."""
 
     kind: ClassVar[str] = "depth"
 
@@ -248,7 +247,7 @@ Priority = Annotated[
 
 
 class ChangefreqConstant(Rule):
-    """changefreq is the same for all rows."""
+    """One changefreq for all rows."""
 
     kind: ClassVar[str] = "constant"
 
@@ -260,7 +259,7 @@ class ChangefreqConstant(Rule):
 
 
 class ChangefreqColumn(Rule):
-    """changefreq is a column."""
+    """changefreq from a column."""
 
     kind: ClassVar[str] = "column"
 

@@ -1,4 +1,4 @@
-"""When the DAG runs: cron expressions and time zones, checked before Airflow sees them."""
+"""Schedule of the DAG: cron expressions and time zones, checked before they reach Airflow."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sitemap_etl.settings.date_format import SHORT_MONTHS
 from sitemap_etl.settings.kinds import OneOrMore, Settings, Text, matching, one_of, short_for, unlike, wrong
 
 PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
-"""The ones that Airflow takes for a time table of its own."""
+"""Presets that Airflow accepts."""
 
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LAST: Final = 0
-"""What `L`, the last day of a month, is among its days."""
+"""Number that stands for `L`, the last day of a month."""
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("a minute of", 0, 59, {}),
@@ -29,7 +29,7 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
 
 
 def _cron(text: str) -> str:
-    """The expression, with single spaces; an error that names the field that is wrong."""
+    """Return the expression with single spaces. Raise an error that names the invalid field."""
     if text.startswith("@"):
         if text not in PRESETS:
             raise unlike(f"five cron fields or one of {', '.join(PRESETS)}")
@@ -56,9 +56,9 @@ def _cron(text: str) -> str:
 
 
 def _never(days: set[int], months: set[int], numbers: set[int]) -> bool:
-    """Whether the days of the month lie in none of the months, as in `31 2`.
+    """Return True if none of the months has one of the days, as in `31 2`.
 
-    `numbers`: which of a month's Mondays, say: then days of the month and of the week both have to match.
+    `numbers`: numbers of weekdays, such as 2 in `mon#2`. With them, days of the month and of the week must both match.
     """
     for month in months:
         length = _LENGTHS[month - 1]
@@ -70,7 +70,7 @@ def _never(days: set[int], months: set[int], numbers: set[int]) -> bool:
 
 
 def _values(item: str, low: int, high: int, words: dict[str, int]) -> set[int] | None:
-    """The values of `*`, `5`, `mon`, `1-5`, `22-2`, each also with a step; None of what is none of these."""
+    """Return the values of `*`, `5`, `mon`, `1-5` or `22-2`, with or without a step. Return None for other text."""
     if high == 31 and item.upper() == "L":
         return {_LAST}
     if words and low == 0 and (nth := re.fullmatch(r"(\w+)#[1-5]", item)):  # the month's second Monday: mon#2
@@ -94,7 +94,7 @@ def _number(text: str, words: dict[str, int]) -> int | None:
 
 
 def _timezone(text: str) -> str:
-    """The IANA name; an error with the nearest one."""
+    """Return the IANA name. Raise an error that suggests the nearest name."""
     if text == "UTC":
         return text
     try:
@@ -106,7 +106,7 @@ def _timezone(text: str) -> str:
 
 
 def time_of_day(cron: str) -> str | None:
-    """The one time of day, such as 02:30, at which the expression matches; None where there are several or none."""
+    """Return the time of day at which the expression matches, such as 02:30, or None if it has no single one."""
     if cron.startswith("@"):
         return None if cron == "@hourly" else "00:00"
     minute, hour, *_ = cron.split()
@@ -125,14 +125,14 @@ Timezone = Annotated[Text, AfterValidator(_timezone)]
 
 
 class Schedule(Settings):
-    """The clock alone starts the DAG."""
+    """Schedule by the clock."""
 
     cron: Cron = Field(description="Five cron fields, or a preset such as `@daily`.", examples=["0 2 * * *"])
     timezone: Timezone = Field(default="UTC", description="IANA time zone of the cron expression.")
 
 
 class AssetSchedule(Settings):
-    """Airflow's assets start the DAG, and where it is asked for the clock as well."""
+    """Schedule by updates of Airflow's assets, optionally by the clock too."""
 
     assets: OneOrMore[AssetName] = Field(
         description="Name or URI of an asset, or a list of them. The DAG runs when each of them has been updated "
@@ -146,7 +146,7 @@ class AssetSchedule(Settings):
 
     @property
     def cron(self) -> str | None:
-        """The cron expression, where there is one."""
+        """Cron expression, if one is set."""
         return self.or_cron
 
 

@@ -1,10 +1,10 @@
-"""A secret by reference: where it is to be found, never what it is.
+"""Secrets by reference. A reference says how to read a secret, and never contains it.
 
     key: "${INDEXNOW_KEY}"     → the template itself
-    key: 4fc5…                 → the file that wrote it, and the key path in that file
+    key: 4fc5…                 → the site file that contains it, and the key path in that file
 
-So nothing that holds a site can leak one: not a plan, a manifest, an XCom, a message or a `repr`. The stage that
-needs the secret has it read, by `config.revealed`, into a copy of the settings that it gives to nobody.
+So a plan, manifest, XCom, message or `repr` of a site can't leak a secret. The stage that needs the secret calls
+`config.revealed`, which reads it into a copy of the settings. Only that stage uses the copy.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _ONLY_VARIABLES: Final = re.compile(r"(\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
 
 
 class Secret(BaseModel):
-    """A value that only the stage that uses it may see.
+    """Reference to a value that only the stage that uses it can read.
 
-    `template` is text whose variables that stage fills in. A secret that is written out in a site file, in whole or
-    in part, is known by `file` and `key` (`ping.indexnow.key`) and read again when it is asked for.
+    `template`: text whose variables that stage fills in. If the site file itself contains the secret or a part of it,
+    `file` and `key` (`ping.indexnow.key`) say where to read it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,23 +50,23 @@ class Secret(BaseModel):
 
     @classmethod
     def within(cls, annotation: Any) -> bool:
-        """Whether a key with this annotation holds secrets."""
+        """Return True if a key with this annotation contains secrets."""
         return annotation is cls or any(cls.within(part) for part in get_args(annotation))
 
     @property
     def text(self) -> str:
-        """The secret itself, where it was read."""
+        """The secret itself. It must have been read."""
         assert self._text is not None, "a secret is read before it is used: config.revealed"
         return self._text
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The values of the variables that were filled in: secrets too, each by itself."""
+        """Values of the variables in the secret. Each one is a secret too."""
         return self._parts
 
     @classmethod
     def read(cls, text: str, parts: tuple[str, ...] = ()) -> Secret:
-        """A secret that was read. It refers to nothing and can't be stored."""
+        """Return a secret that was read. It has no reference and can't be stored."""
         made = cls.model_construct()
         made._text, made._parts = text, parts
         return made
@@ -97,15 +97,15 @@ class Secret(BaseModel):
 
 
 class Form(Frozen):
-    """What a secret must look like: checked as far as it is written out, and again when it is read.
+    """Form that a secret must have. It is checked when a site file is loaded, and again when the secret is read.
 
-    `check` takes the text, and raises what is said of it.
+    `check` gets the text and raises the problem.
     """
 
     check: Callable[[str], None]
 
     def problem(self, text: str) -> str | None:
-        """What is said of the text, where it does not have the form."""
+        """Return the problem of the text, or None if it has the form."""
         try:
             self.check(text)
         except PydanticCustomError as error:
@@ -114,7 +114,7 @@ class Form(Frozen):
 
     @classmethod
     def of(cls, annotation: Any) -> Form | None:
-        """The form that an annotation demands somewhere in it."""
+        """Return the form in an annotation, at any depth, or None."""
         found = [part for part in getattr(annotation, "__metadata__", ()) if isinstance(part, Form)]
         below = (cls.of(part) for part in get_args(annotation))
         return next(iter(found), None) or next((form for form in below if form is not None), None)
@@ -132,18 +132,18 @@ SecretText = Annotated[Secret, WithJsonSchema({"type": "string"}, mode="validati
 
 
 class Secretive(Settings):
-    """A mapping with keys that hold secrets."""
+    """A mapping with keys that contain secrets."""
 
     def secrets(self) -> dict[str, tuple[Secret, ...]]:
-        """The secrets that are set, by key; several where the key takes a list."""
+        """Return the secrets that are set, by key. A key with a list has several."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         found = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
         return {name: several for name, several in found.items() if several and isinstance(several[0], Secret)}
 
     def with_secrets(self, read: Mapping[str, Sequence[Secret]]) -> Self:
-        """The settings with these secrets, which were read, in place of what they hold under these keys.
+        """Return the settings with these secrets, which were read, under their keys.
 
-        Raises ConfigError with every one that can't be one, by its key; none is shown.
+        Raise ConfigError with the key of every secret that is invalid. The message does not show the secret.
         """
         problems: list[str] = []
         for key, secrets in read.items():
@@ -160,7 +160,7 @@ class Secretive(Settings):
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter of a SELECT: one with variables in it may be a secret, and is read by the stage that binds it."""
+    """Return a parameter of a SELECT. Text with variables can be a secret, so the stage that binds it reads it."""
     if not isinstance(value, str | int | float) or value in (float("inf"), float("-inf")):
         raise unlike("text, a number, true or false")
     if not isinstance(value, str):
@@ -172,4 +172,4 @@ Parameter = Annotated[
     bool | int | float | str | Secret,
     PlainValidator(_parameter, json_schema_input_type=str | float | bool),
 ]
-"""What `:name` in a SELECT stands for."""
+"""Value of `:name` in a SELECT."""

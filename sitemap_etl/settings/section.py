@@ -1,4 +1,4 @@
-"""A section: a family of pages with one source and one set of rules."""
+"""A section: pages with one source and one set of rules."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FeedFormat = Literal["rss", "atom"]
 
 
 class Alternates(Settings):
-    """The hreflang cluster of a row: all listed rows with the same group."""
+    """hreflang links between the listed rows of one group."""
 
     group: Column = Field(
         description="Column with the ID of the cluster; rows with the same value belong together.",
@@ -54,7 +54,7 @@ class Alternates(Settings):
 
 
 class News(Settings):
-    """Makes a news section: a view of the last 48 hours by `publication_date`, 1,000 URLs a file."""
+    """Settings of a news section: a view of the last 48 hours by `publication_date`, with 1,000 URLs per file."""
 
     publication: Text = Field(
         description="Name of the publication, exactly as on news.google.com.", examples=["The Times"]
@@ -103,11 +103,11 @@ class Shards(Settings):
     )
 
     def hold(self, rows: int, size: int) -> bool:
-        """Whether one file may hold so many rows and uncompressed bytes."""
+        """Return True if so many rows and uncompressed bytes fit into one file."""
         return rows <= self.rows and size <= self.bytes
 
     def inside(self, wrapper: int) -> Shards:
-        """The same limits for what stands inside of so many bytes of wrapper."""
+        """Return the limits for the entries of a file whose first and last lines take `wrapper` bytes."""
         return self.model_copy(update={"bytes": self.bytes - wrapper})
 
 
@@ -118,7 +118,7 @@ def _budget(value: timedelta) -> timedelta:
 
 
 class NewPages(Settings):
-    """Visits new pages before they are listed."""
+    """Settings for visits of new pages before they are listed."""
 
     sample: Integer = Field(
         default=200, ge=0, le=limits.PAGES_SAMPLE, description="Maximum number of new pages to visit; `0` visits none."
@@ -137,7 +137,7 @@ class NewPages(Settings):
 
 
 class Gates(Settings):
-    """What refuses a publish. Percentage gates apply from 20 URLs; half of a limit warns."""
+    """Limits beyond which nothing is published. Percentage gates apply from 20 URLs. Half of a limit is a warning."""
 
     max_drop: Number = Field(
         default=0.1, ge=0, le=1, description="Maximum share of published URLs that no section lists any more."
@@ -175,18 +175,18 @@ class Gates(Settings):
     )
 
     def over(self, below: Gates, **values: Any) -> Gates:
-        """Those of `below`, with these values in their place, and what was written here in place of both."""
+        """Return the gates of `below`, replaced by `values`, and both replaced by the gates that are set here."""
         written = {name: getattr(self, name) for name in self.model_fields_set}
         return below.model_copy(update={**values, **written})
 
 
 def _formats(formats: tuple[Format, ...]) -> tuple[Format, ...]:
-    """XML is always written, and first."""
+    """Return the formats with XML, which is always written, first."""
     return ("xml", "text") if "text" in formats else ("xml",)
 
 
 class Section(Settings):
-    """A family of pages with one source and one set of rules."""
+    """Pages with one source and one set of rules."""
 
     _name: str = PrivateAttr(default="")
 
@@ -249,28 +249,28 @@ class Section(Settings):
 
     @property
     def name(self) -> str:
-        """The key under which the section stands."""
+        """Key of the section in the site file."""
         return self._name
 
     @property
     def dates(self) -> tuple[str, ...]:
-        """The columns whose dates are published, by their names after `columns`."""
+        """Columns whose dates are published, by their names after `columns`."""
         names = ("lastmod",) if self.lastmod.kind == "default" else self.lastmod.dates
         return (*names, "publication_date") if self.news else names
 
     @property
     def waits(self) -> bool:
-        """Whether a run may wait for its source."""
+        """True if a run can wait for the source."""
         return self.source.expect is not None and bool(self.source.expect.wait)
 
     @property
     def keyed(self) -> bool:
-        """Whether its source says what identifies a row, so that it may be read incrementally."""
+        """True if the source names the column that identifies a row. Such a source can be read incrementally."""
         return isinstance(self.source, DatabaseSource | TableSource) and self.source.key is not None
 
     @model_validator(mode="after")
     def _of_news(self) -> Self:
-        """A news section is a view, of small files that need no room to grow."""
+        """Make a news section a view with small files, which need no room to grow."""
         if self.news is not None:
             written = {name: getattr(self.shards, name) for name in self.shards.model_fields_set}
             shards = self.shards.model_copy(update={"rows": limits.NEWS_ROWS, "fill": 1.0, **written})
@@ -278,7 +278,7 @@ class Section(Settings):
         return self
 
     def named(self, name: str, gates: Gates) -> Section:
-        """The section under its name, in a site with these gates: what follows from both is filled in."""
+        """Return the section with its name and with the values that depend on the name and the site's gates."""
         views: dict[str, Any] = {"max_drop": 1.0, "min_urls": 0} if self.view else {}
         values: dict[str, Any] = {"gates": self.gates.over(gates, **views)}
         if self.alternates is not None and not self.alternates.cluster:

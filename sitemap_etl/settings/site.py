@@ -45,7 +45,7 @@ def _name(value: str, ending: str = r".*\.xml(\.gz)?") -> str:
 
 
 def _file_name(value: str) -> str:
-    """The template, if it makes names with one section and one number in them."""
+    """Return the template. Raise if its names would not contain one section and one number."""
     try:
         fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(value) if name is not None]
     except ValueError as error:
@@ -62,7 +62,7 @@ def _file_name(value: str) -> str:
 
 
 class Names(Settings):
-    """What the published files are called, below `publish.to` and `publish.at`."""
+    """Names of the published files, relative to `publish.to` and `publish.at`."""
 
     index: Annotated[Text, AfterValidator(_name)] = Field(
         default="sitemap.xml", description="Name of the index. Further indexes are numbered: `sitemap-2.xml`."
@@ -74,23 +74,23 @@ class Names(Settings):
     )
 
     def index_name(self, slot: int = 1) -> str:
-        """The key of an index: slot 1 has the plain name, the others a number before the ending."""
+        """Return the key of an index. Slot 1 has the plain name, the others have a number before the extension."""
         if slot == 1:
             return self.index
         stem, ending = _split_ending(self.index)
         return f"{stem}-{slot}{ending}"
 
     def file_name(self, section: str, number: int) -> str:
-        """The key of a section's sitemap with this number."""
+        """Return the key of a section's sitemap with this number."""
         return self.file.format(section=section, number=number)
 
     def text_name(self, section: str, number: int) -> str:
-        """The key of the text sitemap beside `file_name`."""
+        """Return the key of the text sitemap beside `file_name`."""
         stem, ending = _split_ending(self.file_name(section, number))
         return stem + ending.replace(".xml", ".txt")
 
     def feed_name(self, section: str, format_: FeedFormat) -> str:
-        """The key of a section's feed."""
+        """Return the key of a section's feed."""
         return f"{section}.{format_}.xml"
 
 
@@ -100,7 +100,7 @@ def _split_ending(name: str) -> tuple[str, str]:
 
 
 class Publish(Settings):
-    """Where the files go, and under which address they are read."""
+    """Target of the published files, and their public address."""
 
     to: Folder = Field(
         description="Folder, or bucket and prefix, that the files are written to.",
@@ -153,7 +153,7 @@ PublishKey = Annotated[
 
 
 class Urls(Settings):
-    """How URLs are rewritten, and which are excluded."""
+    """Rules for rewriting and excluding URLs."""
 
     same_as: Annotated[Several[Origin], AfterValidator(once), _LIST] = Field(
         default=(),
@@ -180,7 +180,7 @@ class Urls(Settings):
 
 SectionName = Annotated[str, matching(r"[a-z][a-z0-9_]*", "a section name of a-z, 0-9 and _ that begins with a letter")]
 STATE_FOLDER: Final = ".sitemap-etl"
-"""Where state lies beside a site file that does not say where."""
+"""Default state folder, beside the site file."""
 SITE_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}"
 SiteName = Annotated[
     Text, matching(SITE_NAME, "a name of letters, digits, . _ and - that begins with a letter or digit")
@@ -190,7 +190,7 @@ SiteName = Annotated[
 class Site(Settings):
     """One site, one state, one DAG. `site`, `publish` and one section are enough.
 
-    `name` and `work` follow from the file's place where it does not say them (`beside`).
+    If the file does not set `name` and `work`, `config` derives them from the location of the file.
     """
 
     extends: Text | None = Field(
@@ -236,7 +236,7 @@ class Site(Settings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """What follows from other keys is filled in: the address of the files, the gates of each section, and more."""
+        """Fill in values that depend on other keys: the address of the files, the gates of each section, and more."""
         publish = self.publish
         at = publish.at or f"{self.site}/"
         root = publish.root if publish.root is not None else publish.to if at == f"{self.site}/" else None
@@ -250,17 +250,18 @@ class Site(Settings):
 
     @property
     def says_work(self) -> bool:
-        """Whether the file says where the state lies. A DAG must, for its tasks may run on several machines."""
+        """True if the file sets `work`. A DAG needs it, because its tasks can run on several machines."""
         return "work" in self.model_fields_set
 
     def beside(self, folder: str) -> Self:
-        """The site, with its state in this folder of its file where it does not say where."""
+        """Return the site. If the file does not set `work`, its state folder is in `folder`."""
         if not self.says_work:
             self._settle(work=f"{folder.rstrip('/')}/{STATE_FOLDER}")
         return self
 
     def to_json(self) -> dict[str, Any]:
-        """What a run stores: a site file that says everything. Its bases are merged, its paths absolute, its SELECTs
-        read; its secrets are references. JSON values only.
+        """Return the settings as JSON values, as a run stores them.
+
+        Bases are merged, paths absolute and SELECTs read. Secrets are references.
         """
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

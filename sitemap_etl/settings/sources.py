@@ -65,7 +65,7 @@ class Split(Settings):
 
 
 class Expect(Settings):
-    """What must hold of a source before it is read, and how long a run waits for it."""
+    """Conditions that a source must meet before it is read, and how long a run waits for them."""
 
     marker: Text | None = Field(
         default=None,
@@ -103,7 +103,7 @@ class Expect(Settings):
 
 
 class Select(Settings):
-    """A SELECT, in a file or written out, and what it binds."""
+    """A SELECT, in a file or in the site file, and its parameters."""
 
     sql: File | None = Field(default=None, description="File with the SELECT.", examples=["../sql/products.sql"])
     params: dict[Text, Parameter] = Field(
@@ -224,9 +224,9 @@ _NO_ENCODINGS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "und
 
 
 def _encoding(value: str) -> str:
-    """The encoding under the name that Python has for it."""
+    """Return Python's name of the encoding."""
     try:
-        "a".encode(value.strip())  # also says no to codecs that are none of text
+        "a".encode(value.strip())  # fails for codecs that don't encode text, too
     except (LookupError, ValueError) as error:
         raise unlike("an encoding such as utf-8, cp1252, iso-8859-15 or utf-16") from error
     name = codecs.lookup(value.strip()).name
@@ -240,7 +240,7 @@ UNQUOTED_NULL: Final = r"\N"
 
 
 def _words(value: Any) -> Any:
-    """The words, whose quotes a site file needs: `NULL` alone is YAML's null."""
+    """Return the words as a list. In a site file they need quotes, because a plain `NULL` is YAML's null."""
     found = value if isinstance(value, list | tuple) else [value]
     if not found or not all(isinstance(word, str) for word in found):
         raise unlike('words in quotes, such as ["\\\\N", "NULL"]')
@@ -270,7 +270,7 @@ ColumnNames = Annotated[OneOrMore[Column], BeforeValidator(_names), AfterValidat
 
 
 class CsvFormat(Settings):
-    """How a CSV is written."""
+    """Syntax of a CSV file."""
 
     delimiter: Annotated[str, _character('";" or "\\t"')] = Field(
         default=",", description="Character that separates values.", examples=[";"]
@@ -304,17 +304,17 @@ class CsvFormat(Settings):
 
     @property
     def nulls(self) -> tuple[str, ...]:
-        """The values that mean null."""
+        """Values that mean null."""
         return ("", UNQUOTED_NULL) if self.null is None else ("", *self.null)
 
     @property
     def quoting(self) -> str | None:
-        """The character of quotes; None where there are none."""
+        """Quote character, or None if values are never quoted."""
         return None if self.quote == "none" else self.quote
 
     @property
     def escaping(self) -> str | None:
-        """The character that precedes a quote inside of quotes; None where it is a quote itself."""
+        """Character that escapes a quote inside a quoted value, or None if quotes are doubled."""
         return None if self.escape == self.quote else self.escape
 
     @model_validator(mode="after")
@@ -325,7 +325,7 @@ class CsvFormat(Settings):
 
 
 class Exported(Settings):
-    """Files that hold rows."""
+    """Files that contain rows."""
 
     kind: ClassVar[str]
 
@@ -340,12 +340,12 @@ class Exported(Settings):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files, folders, globs and addresses."""
+        """Files, folders, globs and addresses."""
         raise NotImplementedError
 
 
 class CsvExport(CsvFormat, Exported):
-    """CSV exports, also compressed; the first line names the columns."""
+    """CSV exports, plain or compressed."""
 
     kind: ClassVar[str] = "csv"
 
@@ -359,7 +359,7 @@ class CsvExport(CsvFormat, Exported):
 
 
 class JsonlExport(Exported):
-    """Exports of JSON lines, also compressed; the keys are the columns."""
+    """JSON lines exports, plain or compressed. The keys are the columns."""
 
     kind: ClassVar[str] = "jsonl"
 
@@ -373,7 +373,7 @@ class JsonlExport(Exported):
 
 
 class ParquetExport(Exported):
-    """Parquet exports: read where they are, not copied."""
+    """Parquet exports, which are read in place."""
 
     kind: ClassVar[str] = "parquet"
 
@@ -399,7 +399,7 @@ SOURCE: Final = "source"
 
 
 class ExportSource(Select, Exported):
-    """Rows of exports, or of a SELECT over them."""
+    """Rows of exports, or of a SELECT over exports."""
 
     query: Sql | None = Field(default=None, description="The SELECT itself, instead of `sql`.")
     tables: dict[TableName, Table] = Field(
@@ -413,7 +413,7 @@ class ExportSource(Select, Exported):
 
     @property
     def all_tables(self) -> dict[str, CsvExport | JsonlExport | ParquetExport]:
-        """Everything that the SELECT can read, by name."""
+        """All tables that the SELECT can read, by name."""
         return {SOURCE: cast("CsvExport | JsonlExport | ParquetExport", self), **self.tables}
 
     @model_validator(mode="after")
@@ -433,15 +433,15 @@ class ExportSource(Select, Exported):
 
 
 class CsvSource(CsvExport, ExportSource):
-    """Rows of CSV exports, also compressed; the first line names the columns."""
+    """Rows of CSV exports, plain or compressed."""
 
 
 class JsonlSource(JsonlExport, ExportSource):
-    """Rows of JSON lines, also compressed: an object a line, whose keys are the columns."""
+    """Rows of JSON lines exports, plain or compressed: one object per line, whose keys are the columns."""
 
 
 class ParquetSource(ParquetExport, ExportSource):
-    """Rows of Parquet exports: read where they are, not copied."""
+    """Rows of Parquet exports, which are read in place."""
 
 
 def _moment(value: str) -> str:
@@ -495,7 +495,7 @@ class _TableSource(Select):
 
 
 class DeltaSource(_TableSource):
-    """Rows of a table of Delta Lake."""
+    """Rows of a Delta Lake table."""
 
     kind: ClassVar[Literal["delta"]] = "delta"
 
@@ -503,12 +503,12 @@ class DeltaSource(_TableSource):
 
     @property
     def address(self) -> str:
-        """Where the table is."""
+        """Folder or address of the table."""
         return self.delta
 
 
 class IcebergSource(_TableSource):
-    """Rows of a table of Apache Iceberg."""
+    """Rows of an Apache Iceberg table."""
 
     kind: ClassVar[Literal["iceberg"]] = "iceberg"
 
@@ -520,7 +520,7 @@ class IcebergSource(_TableSource):
 
     @property
     def address(self) -> str:
-        """What its catalog calls the table, or where it is."""
+        """Name of the table in its catalog, or its file or folder."""
         return self.iceberg
 
 

@@ -1,4 +1,4 @@
-"""What a value of a site file is before it is read: its text, where it stands, and what an unquoted word means."""
+"""Text of a site file with its file and key, and the meaning of unquoted words."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Written(str):
 
     @property
     def filled(self) -> bool:
-        """Whether it holds a value from the environment."""
+        """True if the text contains a value from the environment."""
         return self != self.template
 
     def absolute(self) -> str:
-        """The path that the text means: relative to the folder of the file that wrote it."""
+        """Return the text as an absolute path, relative to the folder of its file."""
         return posixpath.normpath(posixpath.join(posixpath.dirname(self.file), self.strip()))
 
 
 def scalar(text: str) -> Any:
-    """What an unquoted word means: a number, true, false, null, or itself."""
+    """Return the value of an unquoted word: a number, true, false, None, or the word itself."""
     if text in _WORDS:
         return _WORDS[text]
     if text in _NULLS:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
-from sitemap_etl.sources.database import clock, probe_database, read_database
+from sitemap_etl.sources.database import clock, count_rows, probe_database, read_database
+from sitemap_etl.sources.file_columns import Needed
 from sitemap_etl.sources.files import File, Paths
 from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
@@ -44,12 +45,14 @@ __all__ = [
     "Export",
     "File",
     "LineNumbers",
+    "Needed",
     "Session",
     "SharedSnapshot",
     "Split",
     "Value",
     "clock",
     "columns",
+    "count_rows",
     "guess_rows",
     "named_parameters",
     "pack_schema",
@@ -95,14 +98,16 @@ def plan_export(
     *,
     split_rows: int = limits.SPLIT_ROWS,
     note: Note | None = None,
+    needed: Needed | None = None,
     files: Sequence[File] | None = None,
 ) -> list[Split]:
     """The splits of an export of any kind. `note` is told what a person should know of the files.
 
-    `files`: those of the export, where they were found before. Raises `InvalidSource`, `Refused`, `Unavailable`.
+    `needed`: columns that its files should have. `files`: those of the export, where they were found before.
+    Raises `InvalidSource`, `Refused`, `Unavailable`.
     """
     paths = export.paths if files is None else files
-    found: dict[str, Any] = {"pays": export.requester_pays, "verify": export.verify, "note": note}
+    found: dict[str, Any] = {"pays": export.requester_pays, "verify": export.verify, "note": note, "needed": needed}
     if isinstance(export, CsvExport):
         return plan_csv(paths, export, **found)
     if isinstance(export, JsonlExport):

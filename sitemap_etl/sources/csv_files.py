@@ -9,8 +9,10 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -25,15 +27,18 @@ from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.csv_header import Header, check_quotes, csv_rows, find_header
+from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
-from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, Read, blocks, bundled, packed
+from sitemap_etl.sources.text import BLOCK_BYTES, GZIP, Blocks, Read, blocks, bundled, packed
 
 SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
+_LINE: Final = 2 * BLOCK_BYTES
+"""Characters that no line has which Arrow can read."""
 _LF, _CR = b"\n\r"
 
 
@@ -44,27 +49,31 @@ def plan_csv(
     pays: bool = False,
     verify: bool = True,
     note: Note | None = None,
+    needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
 
-    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raises `InvalidSource` (no such file,
-    no header, a name twice), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null; of those that are `needed`, see
+    `check_files`. Raises `InvalidSource` (no such file, no header, a name twice), `Refused`, `Unavailable`.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
-    detail = described(files, form or CsvFormat(), note=note)
+    detail = described(files, form or CsvFormat(), note=note, needed=needed)
     return [
         Split("csv", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = None) -> dict[str, Any]:
+def described(
+    files: Sequence[File], form: CsvFormat, *, note: Note | None = None, needed: Needed | None = None
+) -> dict[str, Any]:
     """Return the detail of a split of these files: their columns and their form. Raises as `plan_csv`.
 
     `repeated`: names of several columns of a file, with that file. Such columns can't be read.
     """
     headers = dict(zip((file.path for file in files), each(lambda file: header(file, form), files), strict=True))
+    _check_headers(headers, form, needed or Needed())
     repeated = {name: path for path, found in reversed(headers.items()) for name in found.repeated}
     if repeated and note is not None:
         note(f"{', '.join(repeated)} can't be read: {next(iter(repeated.values()))} has several columns of that name")
@@ -72,6 +81,56 @@ def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = Non
     keys = partitions(files, frozenset([*names, *repeated]), text=True, note=note)
     form_ = form.model_dump(include=set(CsvFormat.model_fields))
     return {"columns": [*names, *keys], "partitions": keys, "repeated": repeated, **form_}
+
+
+def _check_headers(headers: Mapping[str, Header], form: CsvFormat, needed: Needed) -> None:
+    """Raise `InvalidSource` if no file has a row, or if a file has a header that the others don't have, or none."""
+    filled = {path: found for path, found in headers.items() if found.cells and (found.filled or form.header is None)}
+    if not filled and form.header is None:
+        raise InvalidSource(f"{next(iter(headers))} is empty: expected a first row that names the columns")
+    repeating = [path for path, found in filled.items() if found.repeats]
+    if repeating:
+        other = next((path for path in filled if path not in repeating), None)
+        if other is None:
+            raise InvalidSource(f"{repeating[0]}: the first row names the columns itself: leave out header:")
+        raise InvalidSource(
+            f"{repeating[0]}: the first row names the columns itself, and in {other} it does not: header: is for files "
+            "without such a row. Remove it from the files that have it, or read them in a section of their own"
+        )
+    for path, found in filled.items():
+        if found.nameless is not None and not needed.among(found.cells).address:
+            raise InvalidSource(_nameless(path, found.nameless, filled))
+    known = Counter(name for found in filled.values() for name in {cell.strip().casefold() for cell in found.cells})
+    columns = [
+        FileColumns(path, frozenset(found.cells), found.filled or not _is_header(found, known, len(filled)))
+        for path, found in filled.items()
+    ]
+    headed = next((path for path, found in filled.items() if needed.among(found.cells).address), "")
+    check_files(
+        columns,
+        needed,
+        advice=f". If its first row is a row of values, write the row of names before it that {headed} has",
+    )
+
+
+def _is_header(found: Header, known: Counter[str], files: int) -> bool:
+    """Return True if the only row of a file names columns: it has a name that other files have, too."""
+    return files == 1 or any(known[cell.strip().casefold()] > 1 for cell in found.cells)
+
+
+def _nameless(path: str, address: str, headers: Mapping[str, Header]) -> str:
+    others = [other for other, found in headers.items() if found.nameless is None]
+    problem = f"{path}: the first row has to name the columns, and has the address of a page, {address[:_SHOWN]!r}"
+    if others:
+        names = ", ".join(headers[others[0]].cells)[:_SHOWN]
+        return (
+            f"{problem}. {others[0]} names them: write its first row into each file, or remove it there and name the "
+            f"columns in the site file: from: {{csv: …, header: [{names}]}}"
+        )
+    return (
+        f"{problem}: write a row of names before it, such as loc, or loc,lastmod, or name them in the site file: "
+        "from: {csv: …, header: [loc, lastmod]}"
+    )
 
 
 def form_of(detail: Mapping[str, Any]) -> CsvFormat:
@@ -177,7 +236,7 @@ class _Counted:
 
 
 def header(file: File, form: CsvFormat) -> Header:
-    """Return the columns of a file. Raises `InvalidSource` if it has none, `Refused`, `Unavailable`."""
+    """Return the columns of a file; none if it is empty. Raises `InvalidSource`, `Refused`, `Unavailable`."""
     with ExitStack() as stack:
         return _begin(stack, file, form)[2]
 
@@ -189,13 +248,18 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
         form = text.form or form
         found = find_header(file, form, text)
     except UnicodeDecodeError as error:
+        if text.peek().startswith(GZIP):
+            raise InvalidSource(
+                f"{file.path} is compressed with gzip more than once: unpack it, with  "
+                f"gzip -dc {PurePath(file.path).name} > once.csv.gz"
+            ) from error
         raise no_csv(file) or _not_utf8(file, form) from error
     except SitemapEtlError as error:
         raise no_csv(file) or error from error
     except csv.Error as error:
         check_quotes(file, form, text.peek())
         raise no_csv(file) or translated(error, file.path) from error
-    if found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
+    if found.cells and found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
         raise other_format
     check_columns(file.path, len(found.cells))
     return text, form, found
@@ -220,6 +284,8 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     with ExitStack() as stack:
         text, form, found = _begin(stack, file, form)
+        if not found.cells:
+            return
         if counted is not None:
             counted.begin(file.path, found.lines)
         quote = form.quoting
@@ -234,7 +300,9 @@ def _batches(
             strings_can_be_null=True,
             quoted_strings_can_be_null=form.null is not None,
         )
-        read = text.read if counted is None else lambda size: counted.passed(text.read(size))
+        read = _without_gaps(text.read, file.path)
+        if counted is not None:
+            read = _counting(read, counted)
         watched = WatchedQuotes(read, form.delimiter, quote) if quote is not None else None
         rows = Blocks(_without(found.size, read if watched is None else watched.read))
         try:
@@ -252,8 +320,30 @@ def _batches(
         except (pa.ArrowException, OSError) as error:
             if watched is None or watched.fault is None:
                 raise (_fault(file, form, found) or translated(error, file.path)) from error
+        finally:
+            rows.end()
     if watched is not None and watched.fault is not None:
         raise InvalidSource(f"{file.path} line {_line_of(file, form, watched.at)}: {watched.fault}")
+
+
+def _counting(read: Read, counted: _Counted) -> Read:
+    """Return the stream whose lines are counted as they go by."""
+    return lambda size: counted.passed(read(size))
+
+
+def _without_gaps(read: Read, path: str) -> Read:
+    """Return the stream, which raises `InvalidSource` for a long run of blank lines: a parser is silent in it."""
+    blank = 0
+
+    def checked(size: int) -> bytes:
+        nonlocal blank
+        data = read(size)
+        blank = blank + len(data) if not data.strip(b"\r\n") else 0
+        if blank > limits.BLANK_BYTES:
+            raise InvalidSource(f"{path} has more than {limits.BLANK_BYTES:,} bytes of blank lines in a row")
+        return data
+
+    return checked
 
 
 def _without(size: int, read: Read) -> Read:
@@ -283,6 +373,28 @@ def _filled(column: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(filled), column, pa.scalar(None, pa.string()))
 
 
+class _LongLine(Exception):
+    """A line that is longer than any row can be."""
+
+
+class _Lines:
+    """The lines of a text, none of which takes more memory than a row can."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(_LINE)
+        if not line:
+            raise StopIteration
+        if len(line) == _LINE:
+            raise _LongLine
+        return line
+
+
 def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
     """Return the first fault of a file with its line. It is read row by row: nothing of it will be published."""
     line, expected = 1, len(found.cells)
@@ -291,7 +403,7 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
         with blocks(file, form) as text, io.TextIOWrapper(pa.PythonFile(text, "r"), "utf-8-sig", newline="") as lines:
             for _ in range(found.lines):
                 lines.readline()
-            reader = csv_rows(lines, form)
+            reader = csv_rows(_Lines(lines), form)
             for row in reader:
                 if row and len(row) != expected:
                     shown = form.delimiter.join(row)[:_SHOWN]
@@ -302,6 +414,11 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
                 line = reader.line_num + 1
     except UnicodeDecodeError:
         return _not_utf8(file, form)
+    except _LongLine:
+        return InvalidSource(
+            f"{file.path} line {found.lines + line}: a line is longer than {_LINE:,} characters: a row can have up to "
+            f"{BLOCK_BYTES:,} bytes"
+        )
     except csv.Error:
         return InvalidSource(
             f"{file.path} line {found.lines + line}: a value that begins here is longer than "

@@ -5,7 +5,10 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
+import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,17 +21,31 @@ from sitemap_etl.sources.text import Blocks, separator_line
 
 _SHOWN: Final = 200
 _OTHER_DELIMITERS: Final = ";\t|,\x1f\x01"
+_ADDRESSES: Final = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (r"https?://[^\s/]\S*", r"/(?!/)\S*", r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}/\S*")
+)
+"""Forms of the address of a page: a URL, a path, and a URL without its scheme."""
+_COMPARED: Final = 100
+"""Rows that are compared with the first one."""
+_MOST: Final = 0.8
+"""Share of these that have an address in the place of a name."""
 
 
 class Header(Frozen):
     """The columns of a CSV. `cells`: their names as they are written, blank for a column without one.
 
-    `size`: bytes of the text before the first row of values. `lines`: lines in these bytes.
+    `size`: bytes of the text before the first row of values. `lines`: lines in these bytes. `filled`: rows of values
+    follow. `nameless`: an address in the first row, which seems to be a row of values. `repeats`: the first row of a
+    file whose columns the settings name names them as well.
     """
 
     cells: tuple[str, ...]
     size: int
     lines: int
+    filled: bool = True
+    nameless: str | None = None
+    repeats: bool = False
 
     @cached_property
     def names(self) -> list[str]:
@@ -51,21 +68,23 @@ class Header(Frozen):
 def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
     """Return the columns of a CSV, by its first row or by `form.header`. `text`: its text, not read yet.
 
-    Raises `InvalidSource` if there is no first row, or if it can't be the names that are expected, `csv.Error`, and
-    `UnicodeDecodeError`.
+    A text without rows has no columns, unless `form.header` names them.
+    Raises `InvalidSource` if the first row can't be names, `csv.Error`, and `UnicodeDecodeError`.
     """
     data = text.peek()
     # A block can end within a character; the first row is far from there.
     beginning = codecs.getincrementaldecoder("utf-8")().decode(data)
     skipped = separator_line(beginning)
     lines = io.StringIO(beginning[skipped:], newline="")
-    cells: list[str] = next((row for row in csv_rows(lines, form) if row), [])
+    rows = csv_rows(lines, form)
+    cells: list[str] = next((row for row in rows if row), [])
     size = len(beginning[: skipped + lines.tell()].encode())
     if form.header is not None:
-        if [cell.strip().casefold() for cell in cells] == [name.strip().casefold() for name in form.header]:
-            raise InvalidSource(f"{file.path}: the first row names the columns itself: leave out header:")
+        repeats = _names_again([cell.strip().casefold() for cell in cells], form.header)
         size = len(beginning[:skipped].encode())
-        return Header(form.header, size, line_breaks(data, 0, size))
+        return Header(form.header, size, line_breaks(data, 0, size), filled=bool(data[size:].strip()), repeats=repeats)
+    if not data[size:].strip() and not any(cell.strip() for cell in cells):
+        return Header((), len(data), line_breaks(data, 0, len(data)), filled=False)
     if not any(cell.strip() for cell in cells):
         raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
     if any("\n" in cell or "\r" in cell for cell in cells):
@@ -79,10 +98,33 @@ def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
             f"Write delimiter: {repr(other) if shown == other else chr(34) + shown + chr(34)}"
         )
     ends = data[size - 1 : size] in (b"\n", b"\r")
-    return Header(tuple(cells), size, line_breaks(data, 0, size) + (not ends))
+    nameless = _nameless(cells, rows)
+    filled = bool(data[size:].strip())
+    return Header(tuple(cells), size, line_breaks(data, 0, size) + (not ends), filled=filled, nameless=nameless)
 
 
-def csv_rows(text: io.TextIOBase, form: CsvFormat) -> Any:
+def _names_again(cells: list[str], names: tuple[str, ...]) -> bool:
+    """Return True if a first row has the names of the columns, in any order."""
+    return sorted(cells) == sorted(name.strip().casefold() for name in names)
+
+
+def _nameless(cells: list[str], rows: Any) -> str | None:
+    """Return the first cell that is an address in place of a name, as the values below it are."""
+    forms = [next((form for form in _ADDRESSES if form.fullmatch(cell.strip())), None) for cell in cells]
+    if not any(forms):
+        return None
+    try:
+        compared = list(itertools.islice(rows, _COMPARED))
+    except csv.Error:  # the reader says what is wrong
+        return None
+    for at, form in enumerate(forms):
+        values = [value for row in compared if len(row) > at and (value := row[at].strip())]
+        if form is not None and sum(form.fullmatch(value) is not None for value in values) >= _MOST * len(values):
+            return cells[at]
+    return None
+
+
+def csv_rows(text: Iterable[str], form: CsvFormat) -> Any:
     """Return the rows of a text, with `line_num`, by the parser of the standard library."""
     if form.quoting is None:
         return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)

@@ -103,6 +103,24 @@ def clock(connection: Connection, *, session: Session | None = None, label: str 
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
+def count_rows(
+    connection: Connection,
+    query: str,
+    params: Mapping[str, Value] | None = None,
+    *,
+    session: Session | None = None,
+    label: str = "the database",
+) -> int:
+    """Return the number that a SELECT yields in its only row.
+
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    found = rows(connection, query, dict(params or {}), session or Session(), label=label)
+    (row,) = pa.Table.from_batches(found).to_pylist()
+    (value,) = row.values()
+    return int(value)
+
+
 def rows(
     connection: Connection,
     sql: str,

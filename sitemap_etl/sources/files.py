@@ -275,7 +275,12 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str
         missing = f"no file matches {text}"
     else:
         names, missing = [text], f"there is no file {text}"
-    files = [file for name in names if (file := _look(name)) is not None]
+    found = {name: _look(name) for name in names}
+    files = [file for file in found.values() if file is not None]
+    odd = [name for name, file in found.items() if file is None and Path(name).exists() and not Path(name).is_dir()]
+    if odd and not files:
+        raise InvalidSource(f"{odd[0]} is a named pipe, a device or a socket: expected a file")
+    others += odd
     if not files:
         raise NothingFound(missing)
     table = tables.table_on_disk(file.path for file in files) if names != [text] else None

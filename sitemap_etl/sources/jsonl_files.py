@@ -12,7 +12,8 @@ parsed for their types.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from typing import Any, Final
@@ -29,6 +30,7 @@ from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.bounds import check_columns
+from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.json_bounds import find_deep_line, find_wide_line
@@ -38,7 +40,6 @@ from sitemap_etl.sources.json_types import (
     is_mixed,
     pattern_of,
     readable,
-    same_but_case,
     to_duckdb,
     type_of,
     undated,
@@ -68,31 +69,33 @@ def plan_jsonl(
     pays: bool = False,
     verify: bool = True,
     note: Note | None = None,
+    needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of files of JSON lines: each is streamed in one, several small ones share one.
 
-    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raises `InvalidSource` (no such file, a
+    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null; of keys that all lines of a file lack and
+    that are `needed`, see `check_files`. Raises `InvalidSource` (no such file, a
     line that is no JSON object, with its number), `Refused`, `Unavailable`.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
-    detail = described(files, note=note)
+    detail = described(files, note=note, needed=needed)
     return [
         Split("jsonl", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
+def described(files: Sequence[File], *, note: Note | None = None, needed: Needed | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_jsonl`."""
     first = _structure(pa.struct([]), files[0])
     found = reduce(common, each(partial(_structure, first), files[1:]), first)
+    if needed is not None and len(files) > 1:
+        wanted = needed.among([child.name for child in found])
+        check_files(each(partial(_keys, wanted.address | wanted.ruled), files), needed)
     found = pa.struct([child for child in found if child.name])  # nothing can name a key without a name
     if not found.num_fields:
         raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
-    twice = same_but_case(found)
-    if twice is not None:
-        raise InvalidSource(f"{files[0].path}: the keys {twice[0]!r} and {twice[1]!r} differ only in case; rename one")
     columns = [(child.name, child.type if pt.is_null(child.type) else readable(child.type)) for child in found]
     keys = partitions(files, [name for name, _ in columns], text=False, note=note)
     return {
@@ -167,7 +170,7 @@ class _Rows:
 
 def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
     """The bytes of a file, so many at a time: a block, where its last whole line ends, and its first line's number."""
-    number, rest = 0, b""
+    number, rest, blank = 0, b"", 0
     with blocks(file) as text:
         while True:
             data = text.read(size)
@@ -184,7 +187,13 @@ def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
                 raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
             rest = block[end:]
             if end:
-                yield block, end, number
+                blank = blank + end if block[:end].isspace() else 0
+                if blank > limits.BLANK_BYTES:
+                    raise InvalidSource(
+                        f"{file.path} has more than {limits.BLANK_BYTES:,} bytes of blank lines in a row"
+                    )
+                if not blank:
+                    yield block, end, number
                 number += int(np.count_nonzero(np.frombuffer(block, np.uint8, end) == ord("\n")))
 
 
@@ -262,6 +271,16 @@ def _structure(known: pa.StructType, file: File) -> pa.StructType:
             check_columns(file.path, known.num_fields)
             pattern = pattern_of(known)
     return known
+
+
+def _keys(wanted: Collection[str], file: File) -> FileColumns:
+    """Return the keys of a file: those of its first line if they are all that is wanted, else those of all lines."""
+    for text, _ in _lines(file):
+        names = frozenset(json.loads(text[0].as_py()))
+        if not names.issuperset(wanted):
+            names = frozenset(child.name for child in _structure(pa.struct([]), file))
+        return FileColumns(file.path, names, filled=True)
+    return FileColumns(file.path, frozenset(), filled=False)
 
 
 def _check_bounds(file: File, block: bytes, end: int, first: int) -> None:
@@ -346,17 +365,33 @@ def _fits(text: pa.Array, pattern: str) -> pa.Array:
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     """The values of these lines."""
-    wanted = {entry.name: to_duckdb(entry.type) for entry in schema if not pt.is_null(entry.type)}
+    wanted = [(entry.name, to_duckdb(entry.type)) for entry in schema if not pt.is_null(entry.type)]
     if not schema.names:  # a batch without columns has no rows; what is too much is left out later
         return pa.RecordBatch.from_arrays([text], ["line"])
     if not wanted:
         return pa.RecordBatch.from_arrays([nulls(len(text), entry.type) for entry in schema], schema=schema)
-    structure = json.dumps(wanted).replace("'", "''")
-    try:
-        found = _run(database, text, f"unnest(json_transform(line, '{structure}'))")
-    except duckdb.Error as error:
-        raise InvalidSource(f"{file.path}: {error}") from error
-    return conform(found.combine_chunks().to_batches()[0], schema)
+    columns: dict[str, pa.Array] = {}
+    for part in _apart(wanted):
+        structure = json.dumps(part).replace("'", "''")
+        try:
+            found = _run(database, text, f"unnest(json_transform(line, '{structure}'))").combine_chunks()
+        except duckdb.Error as error:
+            raise InvalidSource(f"{file.path}: {error}") from error
+        columns |= zip(found.column_names, found.to_batches()[0].columns, strict=True)
+    return conform(pa.RecordBatch.from_pydict(columns), schema)
+
+
+def _apart(wanted: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Return the keys in parts, none of which has two that differ in case only: a struct of DuckDB can't have them."""
+    parts: list[dict[str, Any]] = []
+    known: Counter[str] = Counter()
+    for name, kind in wanted:
+        at = known[name.lower()]
+        known[name.lower()] += 1
+        if at == len(parts):
+            parts.append({})
+        parts[at][name] = kind
+    return parts
 
 
 @contextmanager

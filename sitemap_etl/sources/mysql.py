@@ -3,11 +3,12 @@
 - The session's time zone is UTC, and the transaction is read-only.
 - Values are bound as literals that PyMySQL writes for the session that it has.
 - Rows stream: the server sends as fast as they are taken.
+- GROUP_CONCAT and JSON_ARRAYAGG are not cut at 1,024 bytes, and the warnings of the server are read after the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +45,9 @@ def rows(
             text, _ = bind(sql, values, "mysql", lambda name: str(opened.escape(_bound(values[name]))), label=label)
             # The list of processes and the slow log show the statement, and not who the program is.
             opened.query(f"/* {statement.session.name} */ {text}", unbuffered=True)
-            yield from _batches(opened, label)
+            warnings = yield from _batches(opened, label)
+            if warnings:
+                _note_warnings(opened, warnings, statement.session, label)
     except SitemapEtlError:
         raise
     except Broken as error:
@@ -62,14 +65,33 @@ def _connected(connection: Connection, session: Session, label: str) -> Iterator
     opened = _opened(connection, session, label)
     try:
         opened.query(f"SET SESSION time_zone = '+00:00', SESSION character_set_results = utf8mb4{_limits(session)}")
+        with _without_unknown_variables():
+            opened.query(f"SET SESSION group_concat_max_len = @@max_allowed_packet, SESSION max_error_count = {_KEPT}")
         opened.query("START TRANSACTION READ ONLY")
         yield opened
     finally:
-        pending: Any = opened._result
-        if pending is not None:  # else PyMySQL would read the rest of it
-            pending.unbuffered_active, pending.connection = False, None
+        _leave_result(opened)
         if opened.open:
             opened.close()
+
+
+def _leave_result(opened: pymysql.Connection[Any]) -> None:
+    """Let PyMySQL forget a result that it would read the rest of."""
+    pending: Any = opened._result
+    if pending is not None:
+        pending.unbuffered_active, pending.connection = False, None
+
+
+@contextmanager
+def _without_unknown_variables() -> Iterator[None]:
+    """Leave out a SET of variables that the server does not have: others than MySQL speak its protocol."""
+    import pymysql
+
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        if not error.args or error.args[0] != _UNKNOWN_VARIABLE:
+            raise
 
 
 def _opened(connection: Connection, session: Session, label: str) -> pymysql.Connection[Any]:
@@ -144,13 +166,56 @@ def _flag(value: object) -> bool:
     return str(value).lower() in {"1", "true", "yes", "on"}
 
 
-def _batches(opened: Any, label: str) -> Iterator[pa.RecordBatch]:
+_KEPT: Final = 65_535
+"""Warnings that the server keeps of a statement: as many as it can."""
+_UNKNOWN_VARIABLE: Final = 1193
+_CUT: Final = frozenset({1260, 1301})
+"""Warnings about values that the server has cut, or left out, because they were too long."""
+_ALTERED: Final = frozenset({1264, 1265, 1292, 1366, 1406, 1411})
+"""Warnings about values that a cast or a function has altered, which may be meant."""
+
+
+def _note_warnings(opened: Any, count: int, session: Session, label: str) -> None:
+    """Note the warnings of the statement that was read last. `count`: how many there are.
+
+    Raises `InvalidSource` if one says that a value was cut.
+    """
+    import pymysql
+
+    _leave_result(opened)
+    try:
+        opened.query("SHOW WARNINGS")
+    except pymysql.MySQLError as error:
+        session.notice(f"the database gave warnings that can't be read ({error.args[-1]})", count, ())
+        return
+    found: dict[int, list[str]] = {}
+    for _, code, message in opened._result.rows:
+        found.setdefault(int(code), []).append(str(message))
+    for code in sorted(_CUT & found.keys()):
+        raise InvalidSource(
+            f"{label}: the database cut {len(found[code]):,} values that were too long: {found[code][0]} (warning "
+            f"{code}). The session has group_concat_max_len at max_allowed_packet: raise that on the server, and make "
+            "sure that the SELECT and the functions in it set no smaller limit"
+        )
+    for code in sorted(_ALTERED & found.keys()):
+        session.notice(f"the database altered values (warning {code})", len(found[code]), found[code])
+    if (unknown := count - sum(map(len, found.values()))) > 0:
+        session.notice("the database gave warnings that it did not keep", unknown, ())
+
+
+def _batches(opened: Any, label: str) -> Generator[pa.RecordBatch, None, int]:
+    """Yield the rows, an empty batch first. Returns the number of warnings."""
     fields = getattr(opened._result, "fields", None)
     if fields is None:
         raise InvalidSource(f"{label}: the statement yields no rows; a SELECT is expected")
     schema = pa.schema([(field.name, arrow_type(field)) for field in fields])
     yield pa.RecordBatch.from_pylist([], schema=schema)
-    for columns in blocks(opened._rfile.read1, len(fields)):
+    found = blocks(opened._rfile.read1, len(fields))
+    while True:
+        try:
+            columns = next(found)
+        except StopIteration as end:
+            return int(end.value)
         arrays = [_array(*each, label) for each in zip(columns, fields, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 

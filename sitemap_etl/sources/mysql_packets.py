@@ -2,7 +2,7 @@
 
 A packet is three bytes of length (little-endian), a sequence number, and that many bytes. A row is a packet, and in it
 each value is a length and its text; a length is one byte up to 250, 251 is null, 252 and 253 announce two and three
-bytes of length. A packet that begins with 254 ends the result, with 255 is an error.
+bytes of length. A packet that begins with 254 ends the result and tells the number of warnings, with 255 is an error.
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html
 
 Where a packet begins is known only from the one before it: a chain, which is followed here by doubling instead of one
@@ -11,7 +11,7 @@ step at a time. No Python runs once per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Final
 
 import numpy as np
@@ -59,8 +59,10 @@ class Values(Frozen):
     null: NDArray[np.bool_] | None  # None: no value is
 
 
-def blocks(read: Callable[[int], bytes], columns: int) -> Iterator[list[Values]]:
+def blocks(read: Callable[[int], bytes], columns: int) -> Generator[list[Values], None, int]:
     """The columns of some megabytes of rows at a time; they are valid until the next are asked for.
+
+    Returns the number of warnings that the end of the result tells, up to 65,535.
 
     `read`: at most so many bytes, as soon as there are some; none where the connection ended. Memory: one buffer, of
     4 MB, or as large as the largest row. Raises `Broken`, `Lost`, `ServerError`, and what `read` raises.
@@ -93,7 +95,7 @@ def blocks(read: Callable[[int], bytes], columns: int) -> Iterator[list[Values]]
             end = int(starts[last[0]]) + HEADER
             if data[end] != _END:
                 raise ServerError(data[end : end + _length(data, end - HEADER)].tobytes())
-            return
+            return int.from_bytes(data[end + 1 : end + 3].tobytes(), "little")
 
 
 def packets(data: Bytes, at: int) -> tuple[Places, int]:

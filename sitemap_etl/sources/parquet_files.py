@@ -15,6 +15,7 @@ from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import conform, fit, read_rows
+from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import (
     File,
     Note,
@@ -49,6 +50,7 @@ def plan_parquet(
     pays: bool = False,
     verify: bool = True,
     note: Note | None = None,
+    needed: Needed | None = None,
     split_rows: int = limits.SPLIT_ROWS,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
@@ -56,11 +58,11 @@ def plan_parquet(
 
     A split holds about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group; where
     that would be more than `limits.SPLITS_PER_SECTION`, they grow. `pays`, `verify`, `note`: see `locate`.
-    Columns that a file lacks are null.
+    Columns that a file lacks are null; of those that are `needed`, see `check_files`.
     Raises `InvalidSource` (no such file, cut off, not Parquet, columns of different types), `Refused`, `Unavailable`.
     """
     exports = look(locate(paths, SUFFIXES, pays=pays, verify=verify, note=note))
-    columns = _columns(exports, note)
+    columns = _columns(exports, note, needed)
     bundles = _bundles(exports, split_rows, split_bytes)
     splits = []
     for bundle in bundles:
@@ -106,18 +108,22 @@ def read_parquet(
     check_unchanged(files)
 
 
-def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
+def described(files: Sequence[File], *, note: Note | None = None, needed: Needed | None = None) -> dict[str, Any]:
     """Return the columns of these files as a split has them, and their rows. Raises as `plan_parquet`."""
     exports = look(files)
-    return _columns(exports, note) | {"rows": sum(rows for export in exports for rows, _ in export.groups)}
+    return _columns(exports, note, needed) | {"rows": sum(rows for export in exports for rows, _ in export.groups)}
 
 
-def _columns(exports: Sequence[Export], note: Note | None) -> dict[str, Any]:
-    schema = one_schema(exports)
+def _columns(exports: Sequence[Export], note: Note | None, needed: Needed | None) -> dict[str, Any]:
+    if needed is not None:
+        rows = {export.file.path: sum(held for held, _ in export.groups) for export in exports}
+        found = [(export.file.path, frozenset(export.schema.names)) for export in exports]
+        check_files([FileColumns(path, names, rows[path] > 0) for path, names in found], needed)
+    schema = one_schema(exports, lambda name: needed is None or needed.is_read(name), note)
     keys = partitions([export.file for export in exports], schema.names, text=False, note=note)
     described = {"schema": pack_schema(pa.schema([*schema, *fields(keys)])), "partitions": keys}
     mixed = any(
-        pt.is_timestamp(entry.type) and entry.type != schema.field(entry.name).type
+        pt.is_timestamp(entry.type) and entry.name in schema.names and entry.type != schema.field(entry.name).type
         for export in exports
         for entry in export.schema
     )

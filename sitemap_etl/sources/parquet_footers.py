@@ -6,7 +6,7 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import is_unusual, plain_schema
 from sitemap_etl.sources.bounds import check_columns
-from sitemap_etl.sources.files import File, each, reading, translated
+from sitemap_etl.sources.files import File, Note, each, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 
 _SHOWN: Final = 100
@@ -46,18 +46,28 @@ def look(files: Sequence[File]) -> list[Export]:
     return each(_export, files)
 
 
-def one_schema(exports: Sequence[Export]) -> pa.Schema:
+def one_schema(exports: Sequence[Export], is_read: Callable[[str], bool], note: Note | None) -> pa.Schema:
     """One schema for all: every column of every file, numbers widened.
 
-    Raises `InvalidSource` that names two files where a column's types have nothing in common.
+    A column whose types have nothing in common is left out if nothing reads it, which `note` takes.
+    Raises `InvalidSource` that names two files if something does.
     """
     known: dict[str, tuple[pa.DataType, str]] = {}
+    unlike: dict[str, str] = {}
     for export in exports:
         for entry in export.schema:
             kind, path = known.get(entry.name, (entry.type, export.file.path))
-            known[entry.name] = (_common(entry, kind, path, export.file.path), path)
+            try:
+                known[entry.name] = (_common(entry, kind, path, export.file.path), path)
+            except InvalidSource as error:
+                if is_read(entry.name):
+                    raise
+                unlike.setdefault(entry.name, str(error).partition(":")[0])
     check_columns(exports[0].file.path, len(known))
-    return pa.schema([(name, kind) for name, (kind, _) in known.items()])
+    for text in unlike.values():
+        if note is not None:
+            note(f"{text}. No rule names it, so it is not read")
+    return pa.schema([(name, kind) for name, (kind, _) in known.items() if name not in unlike])
 
 
 def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.DataType:
@@ -112,9 +122,9 @@ class _Unread(io.RawIOBase):
     def tell(self) -> int:
         return self._size
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> bytes:  # noqa: ARG002 - the signature of a file
         self.asked = True
-        raise EOFError(f"{size} bytes were asked for")
+        return b""  # Arrow keeps an exception, and through its traceback all that the callers hold
 
 
 def _check_chunks(metadata: Any, size: int) -> None:
@@ -130,7 +140,7 @@ def _check_chunks(metadata: Any, size: int) -> None:
     groups = list(range(metadata.num_row_groups))
     try:
         next(iter(reader.iter_batches(batch_size=1, row_groups=groups, use_threads=False)), None)
-    except (*DAMAGED, EOFError):
+    except DAMAGED:
         if not source.asked:
             raise
 
@@ -144,6 +154,8 @@ def _export(file: File) -> Export:
             reread = bool(int96.int96_columns(metadata)) or any(map(is_unusual, export.schema_arrow.types))
             leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
             groups = [_weight(metadata.row_group(at), leaves, file) for at in range(metadata.num_row_groups)]
+            if (held := sum(rows for rows, _ in groups)) != metadata.num_rows:
+                raise OSError(f"its footer says {metadata.num_rows:,} rows, and its row groups have {held:,}")
     except SitemapEtlError:
         raise
     except DAMAGED as error:

@@ -16,13 +16,23 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from sitemap_etl import limits
-from sitemap_etl.duckdb_session import MEMORY, first_words, opened
+from sitemap_etl.duckdb_session import (
+    MEMORY,
+    ambiguous_names,
+    distinct_schema,
+    first_words,
+    labelled,
+    opened,
+    restored_schema,
+)
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.settings.sources import SOURCE
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
 from sitemap_etl.sources.batches import check_names, fit, plain_schema
+from sitemap_etl.sources.file_columns import Needed
 from sitemap_etl.sources.files import File, Note, check_unchanged, locate, system_of
+from sitemap_etl.sources.lineage import columns_named, origin_of
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.partitions import expression
 from sitemap_etl.sources.splits import Split, columns_of, pack_schema, unpack_schema
@@ -44,31 +54,53 @@ def plan_query(
     params: Mapping[str, Value] | None = None,
     files: Sequence[File] | None = None,
     note: Note | None = None,
+    needed: Needed | None = None,
     label: str = "sql",
 ) -> list[Split]:
     """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    `files`: those of the table `source`, where they were found before; `note`: see `locate`.
+    `files`: those of the table `source`, where they were found before; `note`: see `locate`. `needed`: columns of the
+    result; the columns that they are made from are needed of the tables.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    of = {name: _described(export, note, files if name == SOURCE else None) for name, export in tables.items()}
+    bound, _ = bind(sql, params or {}, "duckdb", lambda name: f"${name}", label=label)
+    of = {
+        name: _described(export, note, _needed_of(bound, name, needed), files if name == SOURCE else None)
+        for name, export in tables.items()
+    }
+    schemas = {name: columns_of(table) for name, table in of.items()}
     with in_memory(label, None) as database:
-        _register(database, {name: columns_of(table).empty_table() for name, table in of.items()}, label)
+        _register(database, {name: distinct_schema(schema).empty_table() for name, schema in schemas.items()}, label)
         found = attempt(
-            lambda: bound_select(database, sql, params or {}, label).limit(0).to_arrow_table(), label
+            lambda: bound_select(database, sql, params or {}, label).limit(0).to_arrow_table(),
+            label,
+            schemas=list(schemas.values()),
         ).schema
+    found = restored_schema(found)
     paths = [file[0] for table in of.values() for file in table["files"]]
     name = f"{label} over {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return [Split("query", name, {"sql": sql, "tables": of, "schema": pack_schema(plain_schema(found, label=label))})]
 
 
-def _described(export: Export, note: Note | None, known: Sequence[File] | None) -> dict[str, Any]:
+def _needed_of(sql: str, table: str, needed: Needed | None) -> Needed | None:
+    """Return the columns of a table that the SELECT reads. `needed`: those of its result."""
+    if needed is None:
+        return None
+    origins = [origin_of(sql, name) for name in needed.address]
+    address = frozenset(column for origin in origins for of, column in origin.columns if of == table.casefold())
+    optional = any(origin.optional for origin in origins)
+    return Needed(address, columns_named(sql, needed.ruled), optional, needed.every, folded=True, warn=needed.warn)
+
+
+def _described(
+    export: Export, note: Note | None, needed: Needed | None, known: Sequence[File] | None
+) -> dict[str, Any]:
     """A table as the detail of one split of all its files."""
     kind = _FILES[export.kind]
     paths = export.paths if known is None else known
     files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, verify=export.verify, note=note)
     form = (export,) if isinstance(export, CsvExport) else ()
-    described = kind.described(files, *form, note=note)
+    described = kind.described(files, *form, note=note, needed=needed)
     return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
 
 
@@ -113,10 +145,13 @@ def select(database: Any, sql: str, values: Mapping[str, Value] | None = None, *
 
 
 class Rows:
-    """A table to DuckDB that is read anew for every scan, through our own reader; keeps the error of a scan."""
+    """A table to DuckDB that is read anew for every scan, through our own reader; keeps the error of a scan.
+
+    Names that differ in case only are those of `distinct_schema`.
+    """
 
     def __init__(self, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        self._schema, self._rows = schema, rows
+        self._schema, self._rows = distinct_schema(schema), rows
         self.failed: SitemapEtlError | None = None
 
     def __arrow_c_schema__(self) -> object:
@@ -127,7 +162,8 @@ class Rows:
 
     def _kept(self) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._rows()
+            for batch in self._rows():
+                yield labelled(batch, self._schema)
         except SitemapEtlError as error:
             self.failed = error
             raise
@@ -171,9 +207,10 @@ def selected(
         ):
             _register(database, tables, label)
             reader = attempt(lambda: bound_select(database, sql, params, label).to_arrow_reader(_FETCH_ROWS), label)
+            schema = restored_schema(reader.schema)
             try:
                 while (batch := attempt(lambda: next(reader, None), label)) is not None:
-                    yield batch
+                    yield labelled(batch, schema)
             finally:
                 reader.close()  # an open result owns the connection
     except InvalidSource as error:
@@ -190,7 +227,7 @@ def _table(of: Mapping[str, Any]) -> Any:
         return Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
     if of["kind"] == "jsonl":
         return Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
-    if of.get("reread", False):
+    if of.get("reread", False) or distinct_schema(schema) is not schema:
         return Rows(schema, lambda: parquet_files.read_parquet(Split("parquet", "source", of)))
     files = [File(*file) for file in of["files"]]
     options = pa.dataset.ParquetFragmentScanOptions(
@@ -235,8 +272,8 @@ def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: st
     return select(database, bound, {name: params[name] for name in names}, label=label)
 
 
-def attempt(step: Callable[[], Any], label: str) -> Any:
-    """What a step with DuckDB gives. Raises `InvalidSource` with its message."""
+def attempt(step: Callable[[], Any], label: str, *, schemas: Sequence[pa.Schema] = ()) -> Any:
+    """What a step with DuckDB gives. `schemas`: of the tables. Raises `InvalidSource` with its message."""
     try:
         return step()
     except duckdb.OutOfMemoryException as error:
@@ -244,5 +281,11 @@ def attempt(step: Callable[[], Any], label: str) -> Any:
             f"{label}: the query needs more memory than it may have ({MEMORY}): {first_words(error)}"
         ) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
+        twins = next((text for schema in schemas if (text := ambiguous_names(error, schema)) is not None), None)
+        if twins is not None:
+            raise InvalidSource(
+                f"{label}: the SELECT names a column that is not the only one: {twins}. Rename one of them in the "
+                "export, or leave both out of the SELECT"
+            ) from error
         said = first_words(error).partition(" Detail: Python exception")[0]  # a traceback follows
         raise InvalidSource(f"{label}: {said}") from error

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from sitemap_etl.duckdb_session import beyond_a_row, parsed
+from sitemap_etl.duckdb_session import beyond_a_row, distinct_schema, parsed, restored_schema
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings.sources import SOURCE
 from sitemap_etl.sources.batches import plain_schema
@@ -26,8 +26,8 @@ class RowSelect:
         self._label = label
         self._params = params or {}
         with in_memory(label, None) as database:
-            database.register("source", source.empty_table())
-            relation = attempt(lambda: bound_select(database, sql, self._params, label), label)
+            database.register("source", distinct_schema(source).empty_table())
+            relation = attempt(lambda: bound_select(database, sql, self._params, label), label, schemas=[source])
             found = attempt(lambda: relation.limit(0).to_arrow_table(), label).schema
             text, _ = bind(sql, self._params, "duckdb", lambda name: f"${name}", label=label)
             parts = parsed(database, text)
@@ -37,7 +37,7 @@ class RowSelect:
                 f"{label}: {why}: a SELECT over a table sees each row by itself, also where only changed rows are "
                 "read. Leave it out, or make a table of its result where the table is written"
             )
-        self.schema = plain_schema(found, label=label)
+        self.schema = plain_schema(restored_schema(found), label=label)
         named = {str(name).casefold() for part in parts for name in part.get("column_names") or ()}
         every = any(part.get("class") == "STAR" for part in parts)
         self.columns = [name for name in source.names if every or name.casefold() in named] or source.names[:1]

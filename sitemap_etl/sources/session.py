@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from datetime import timedelta
@@ -38,7 +38,8 @@ class Session(Frozen):
 
     `name`: who reads what, for the administrator. `timeout`, `lock_timeout`: how long a statement may take, and may
     wait for a lock; a shorter limit of the server's own holds. `fetch_rows`: rows fetched at a time. None: as the
-    server and the driver have it. `stopping`: set when nobody wants the rows any more.
+    server and the driver have it. `stopping`: set when nobody wants the rows any more. `notice` takes what the server
+    says of the rows that were read: the kind, how many, and examples.
     """
 
     name: str = "sitemap_etl"
@@ -46,6 +47,9 @@ class Session(Frozen):
     lock_timeout: timedelta | None = None
     fetch_rows: int | None = None
     stopping: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    notice: Callable[[str, int, Iterable[str]], None] = field(
+        default=lambda _kind, _count, _examples: None, repr=False, compare=False
+    )
 
     def hint(self, key: Limit | None) -> str:
         """What follows the words of a server that has ended a statement, for a time limit or not."""

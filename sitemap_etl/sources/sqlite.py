@@ -86,7 +86,8 @@ def column_types(
     """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
     names = next(iter(typed_rows(connection, nothing, values, statement, label=label))).schema.names
-    check_names([_RENAMED.sub("", name) if _RENAMED.sub("", name) in names else name for name in names], label=label)
+    folded = {name.casefold(): name for name in reversed(names)}  # SQLite ignores case, too
+    check_names([folded.get(_RENAMED.sub("", name).casefold(), name) for name in names], label=label)
     kinds = ", ".join(f"group_concat(DISTINCT typeof({quoted(name, 'sqlite')}))" for name in names)
     bound = "" if limit is None else f" LIMIT {limit}"
     over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +40,8 @@ _DAMAGED: Final = (
     RuntimeError,
 )
 """What the packers raise; zipfile's words for a password are a RuntimeError, those for other methods the other one."""
+GZIP: Final = b"\x1f\x8b"
+"""How data begins that is compressed with gzip."""
 _SHOWN: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([ -~\t\x01\x1f])"?(?:\r\n|\n|\r|\Z)', re.IGNORECASE)
 _SEPARATOR_BYTES: Final = 16
@@ -88,6 +91,8 @@ class Blocks:
         self.form = form
         self._read = read
         self._first = b""
+        self._reading = Lock()
+        self._ended = False
 
     def peek(self) -> bytes:
         """About the first `BLOCK_BYTES` of what was not read yet, less only where the text ends."""
@@ -97,9 +102,18 @@ class Blocks:
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes, at most `size`: Arrow copies them into memory of that size."""
-        data = self._first or self._read(size)
-        self._first = data[size:] if 0 <= size < len(data) else b""
-        return data[:size] if self._first else data
+        with self._reading:
+            data = b"" if self._ended else self._first or self._read(size)
+            self._first = data[size:] if 0 <= size < len(data) else b""
+            return data[:size] if self._first else data
+
+    def end(self) -> None:
+        """Let every later read be at the end, and wait for one that is under way.
+
+        Arrow's threads read ahead. If one of them did so while the interpreter ends, the process would abort.
+        """
+        with self._reading:
+            self._ended = True
 
     def keep_mark(self) -> None:
         """Keep a byte order mark at the beginning, which belongs to a value: Arrow drops the first mark of a stream."""
@@ -158,7 +172,8 @@ def _unpacked(file: File) -> Iterator[Read]:
             try:
                 return read(size)
             except _DAMAGED as error:
-                raise translated(error, file.path) from error
+                problem = translated(error, file.path)
+                raise (_gzip_fault(file, error) if suffix == ".gz" else None) or problem from error
 
         return asked
 
@@ -179,6 +194,24 @@ def _unpacked(file: File) -> Iterator[Read]:
                 raise translated(error, file.path) from error
         else:
             yield whole(raw.read)
+
+
+def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:
+    """Return what is wrong with a file that gzip can't unpack; None if the file itself can't be read."""
+    if not isinstance(translated(error, file.path), InvalidSource):
+        return None
+    name = PurePath(file.path).name
+    with reading(file, stream=True) as stream:
+        packed_ = stream.read(len(GZIP)) == GZIP
+    if not packed_:
+        return InvalidSource(f"{file.path} is not compressed with gzip, as its name says: rename it to {name[:-3]}")
+    if re.search(r"header|compression method", str(error)):
+        return InvalidSource(
+            f"{file.path} has other bytes behind its compressed data, such as padding: compress it again, with  "
+            f"gzip -dcq {name} | gzip > new.gz"
+        )
+    detail = str(error).partition(". Detail:")[0]
+    return InvalidSource(f"{file.path} can't be read: it is damaged or cut off ({detail}). Export or copy it again")
 
 
 def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:

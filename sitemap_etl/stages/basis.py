@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from sitemap_etl import __version__, lastmod
-from sitemap_etl.config import Section
 from sitemap_etl.frames import INVENTORY
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import added
@@ -25,22 +23,6 @@ from sitemap_etl.robots import without_blocks
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
 from sitemap_etl.transform import rules
-
-_BY_ITSELF: Final = re.compile(
-    r"\b(now|today|age|random|uuid\w*|gen_random_uuid|nextval|getenv|localtime\w*|current_\w+|get_current_\w+|transaction_timestamp)\b",
-    re.IGNORECASE,
-)
-"""Functions of DuckDB that give another value on another night."""
-
-
-def names_the_time(sql: str | None) -> bool:
-    """Whether a SELECT or a predicate may give something else on another night, over the same rows."""
-    return sql is not None and _BY_ITSELF.search(sql) is not None
-
-
-def changes_by_itself(section: Section) -> bool:
-    """Whether the rules of a section may make something else of the same rows on another night."""
-    return section.transform is not None or section.news is not None or names_the_time(section.where)
 
 
 def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
@@ -70,12 +52,8 @@ def _hash(values: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
-def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str | None:
-    """A hash of the rules that are applied to the rows of a section, of what their sums are of, and of the files of
-    its mirror; None where they may make something else of the same rows.
-    """
-    if changes_by_itself(run.site.sections[name]):
-        return None
+def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str:
+    """Return a digest of a section's rules, of the columns that are summed, and of the files of its mirror."""
     files = [file.key for bucket in buckets for file in bucket.files()]
     reading = run.plan.readings.get(name)
     asked = [] if reading is None else [reading.key, reading.select, reading.params, reading.deleted]
@@ -226,8 +204,8 @@ class Basis:
 
 
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
-    """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
-    return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
+    """Return whether some loc can be in both ranges."""
+    return others is not None and others[0] <= ends[1] and ends[0] <= others[1]
 
 
 def sums_of_split(run: Run, n: int) -> SplitSums | None:

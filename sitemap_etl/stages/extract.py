@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable, of_ours
+from sitemap_etl.frames import Tally
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
 from sitemap_etl.stages.parameters import BEGINNING, params_of, planned_params, unspoken
@@ -50,10 +52,11 @@ def plan_splits(
     since: datetime,
     split_rows: int,
     files: Sequence[File] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Split]:
     """The splits of a section's source; what its folders have that is not read is logged. Raises as the source.
 
-    `files`: those of an export, where they were looked at before.
+    `files`: those of an export, where they were looked at before. `warn` takes what is wrong with single files.
     """
     source = section.source
 
@@ -77,15 +80,30 @@ def plan_splits(
         asked = asked_of(section, site, environment, now)
         with unspoken(source, environment):
             return lake.plan_table(lake.find_table(asked), asked, split_rows=split_rows)
+    needed = _needed(section, site, now, warn or note)
     if source.query is None:
-        splits = sources.plan_export(source, split_rows=split_rows, note=note, files=files)
+        splits = sources.plan_export(source, split_rows=split_rows, note=note, needed=needed, files=files)
         _check_repeated(section, site, now, splits)
         return splits
     with unspoken(source, environment):
         params = params_of(source, site, environment, now, since)
         return sources.plan_query(
-            source.all_tables, source.query, params=params, files=files, note=note, label=section.name
+            source.all_tables,
+            source.query,
+            params=params,
+            files=files,
+            note=note,
+            needed=needed,
+            label=section.name,
         )
+
+
+def _needed(section: Section, site: Site, now: datetime, warn: Callable[[str], None]) -> sources.Needed:
+    """Return the columns of an export that have a meaning in a section."""
+    rules = rules_of(site, section, now, None)
+    ruled = frozenset({*rules.names(), *re.findall(r"\w+", section.where or "")})
+    address = frozenset({section.columns.get("loc", "loc")})
+    return sources.Needed(address, ruled, every=rules.hook is not None, warn=warn)
 
 
 def _check_repeated(section: Section, site: Site, now: datetime, splits: Sequence[Split]) -> None:
@@ -227,12 +245,13 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     section = run.site.sections[unit.section]
     key = f"{run.attempt(layout.extract(n))}.parquet"
     lines = sources.LineNumbers() if unit.split.kind in ("csv", "jsonl") else None
+    notices = Tally()
     rows = 0
     with _scratch(unit) as scratch:
         path = scratch / "raw.parquet"
         writer: pq.ParquetWriter | None = None
         try:
-            for batch in _batches(run, unit.split, section, lines):
+            for batch in _batches(run, unit.split, section, notices, lines):
                 if writer is None:
                     writer = pq.ParquetWriter(path, batch.schema, compression="lz4", use_dictionary=False)
                 writer.write_batch(batch)
@@ -247,23 +266,24 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
                 writer.close()
         raw = put_checked(run.staging, key, path)
     files = tuple(FileLines(*file) for file in lines.files) if lines is not None and lines.known else ()
-    return Extracted(rows=rows, lines=files, raw=raw, read_at=run.read_moment().isoformat())
+    return Extracted(rows=rows, lines=files, raw=raw, read_at=run.read_moment().isoformat(), notices=notices)
 
 
 def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
     """Read the split once and stage it by slot of the rows' keys, for merge."""
     name = layout.extract(n)
+    notices = Tally()
     rows = 0
     with _scratch(unit) as scratch:
         keyed = _Keyed(reading.key, scratch / "spool")
-        for batch in _batches(run, unit.split, run.site.sections[unit.section]):
+        for batch in _batches(run, unit.split, run.site.sections[unit.section], notices):
             keyed.add(pa.Table.from_batches([batch]))
             rows += batch.num_rows
             run.environment.advance("extract", rows, 0)
         if not rows:
             keyed.add(columns_of_unit(run, unit).empty_table())
         spool = keyed.finish(run, f"{run.attempt(name)}.spool")
-    return Extracted(rows=rows, spool=spool, read_at=run.read_moment().isoformat())
+    return Extracted(rows=rows, spool=spool, read_at=run.read_moment().isoformat(), notices=notices)
 
 
 def check_key(names: Sequence[str], key: str) -> None:
@@ -314,7 +334,7 @@ class _Keyed:
 
 def incremental_keys(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.Array]:
     """The keys of the rows that an incremental read of a split yields, as text."""
-    for batch in _read_database(run, section, split, since):
+    for batch in _read_database(run, section, split, since, Tally()):
         key = run.plan.readings[section.name].key
         if key in batch.schema.names:
             yield key_text(batch.column(key), key)
@@ -353,10 +373,11 @@ def _schema(run: Run, section: Section) -> pa.Schema:
 
 
 def _batches(
-    run: Run, split: Split, section: Section, lines: sources.LineNumbers | None = None
+    run: Run, split: Split, section: Section, notices: Tally, lines: sources.LineNumbers | None = None
 ) -> Iterator[pa.RecordBatch]:
+    """The rows of a split. `notices` takes what a database says of them."""
     if isinstance(section.source, DatabaseSource):
-        return _read_database(run, section, split, _since(run, section.name))
+        return _read_database(run, section, split, _since(run, section.name), notices)
     if split.kind in ("query", "table"):
         return _read_query(run, section, split)
     return sources.read(split, lines=lines)
@@ -369,7 +390,9 @@ def _read_query(run: Run, section: Section, split: Split) -> Iterator[pa.RecordB
         yield from sources.read(split, columns=_columns_of_table(run, split, section), params=params)
 
 
-def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:
+def _read_database(
+    run: Run, section: Section, split: Split, since: datetime, notices: Tally
+) -> Iterator[pa.RecordBatch]:
     source = section.source
     assert isinstance(source, DatabaseSource)
     shared = run.snapshots.get(source.database)
@@ -381,7 +404,7 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
             connection=run.environment.connection(source.database),
             query=source.query,
             params=planned_params(run, section, source, since),
-            session=session_of(run.site, section, source, part, run.stopping),
+            session=replace(session_of(run.site, section, source, part, run.stopping), notice=notices.add),
             snapshot=None if shared is None else shared.name(),
             dates={section.columns.get(name, name) for name in section.dates} - {source.key, source.deleted},
             batch_rows=limits.STAGED_ROWS,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -17,6 +18,7 @@ from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.robots import find_unreadable, unread_rules
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
@@ -29,7 +31,7 @@ from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
-from sitemap_etl.stages.watermark import also_due, dated_by_day, other_use_of_time
+from sitemap_etl.stages.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
@@ -50,6 +52,8 @@ from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError
 
+_SHOWN: Final = 3
+"""Lines of robots.txt that a warning names."""
 _TYPED: Final = ("postgresql", "mysql", "duckdb")
 """Databases whose columns have the type that they were declared with, whatever is read of them."""
 
@@ -293,6 +297,8 @@ class _Sources:
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
             splits = self._splits(section, BEGINNING)
             self._secure(section, splits, BEGINNING)
+            if section.keyed and isinstance(source, DatabaseSource):
+                self._warn_of_unseen(section, source)
             self.units += [Unit(section.name, split) for split in splits]
             return
         assert isinstance(source, DatabaseSource)
@@ -305,6 +311,8 @@ class _Sources:
                 reading = replace(reading, since=since, mirror=None, because=problem)
                 splits = self._splits(section, BEGINNING)
         self._secure(section, splits, datetime.fromisoformat(reading.since))
+        if reading.mirror is None:
+            self._warn_of_unseen(section, source)
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
 
@@ -369,6 +377,28 @@ class _Sources:
         for text in found:
             self._warn(section, text)
 
+    def _warn_of_unseen(self, section: Section, source: DatabaseSource) -> None:
+        """Warn of rows that no read yields, because the column that is compared with `:since` is NULL."""
+        connection = self.environment.connection(source.database)
+        unseen = find_unseen(source.query, connection.dialect)
+        if unseen is None:
+            return
+        session = session_of(self.site, section, source, "count")
+        params = params_of(source, self.site, self.environment, self.now, BEGINNING)
+        try:
+            with unspoken(source, self.environment):
+                count = sources.count_rows(connection, unseen.count, params, session=session, label=label_of(source))
+        except SitemapEtlError as error:  # the SELECT itself is right, and this one is made of it
+            self.environment.detail(f"section {section.name}: rows without {unseen.column} are not counted: {error}")
+            return
+        if count > 0:
+            rows = "1 row has" if count == 1 else f"{count:,} rows have"
+            self._warn(
+                section,
+                f"{rows} NULL in {unseen.column}, which no comparison with :since yields, so they are not listed. To "
+                f"list them, write in place of the comparison: {unseen.line}",
+            )
+
     def _warn(self, section: Section, text: str) -> None:
         self.warnings.append(f"section {section.name}: {text}")
         self.environment.log(f"warning: section {section.name}: {text}")
@@ -385,6 +415,7 @@ class _Sources:
             since=since,
             split_rows=self.split_rows,
             files=None if found is None else found.files,
+            warn=partial(self._warn, section),
         )
 
     def _note_manifest(self, section: Section, found: Readiness) -> None:
@@ -477,13 +508,13 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     if publish.root is not None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
-            return _robots_read(stored.data, now)
+            return _robots_read(stored.data, now, environment)
     cause: WebError | None = None
     try:
         answer = web.public_robots(site.site)
         page = answer.body.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"<")
         if answer.status == HTTPStatus.OK and not page:
-            return _robots_read(answer.body, now)
+            return _robots_read(answer.body, now, environment)
         if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             return OwnRobots(known=KnownRobots(instant(now)))
         problem = f"{site.site}/robots.txt answers {answer.status}" + (" with a page of HTML" if page else "")
@@ -502,8 +533,24 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     return OwnRobots(None if known.key is None else state.robots(known.key), known, (warning,))
 
 
-def _robots_read(text: bytes, now: datetime) -> OwnRobots:
-    return OwnRobots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
+def _robots_read(text: bytes, now: datetime, environment: Environment) -> OwnRobots:
+    warnings = []
+    unreadable = find_unreadable(text)
+    if unreadable is not None:
+        warnings.append(
+            f"robots.txt can't be read as its author means it: {unreadable}. Pages that it should disallow are listed. "
+            "Save it as UTF-8 text, with one rule a line"
+        )
+    elif unread := unread_rules(text):
+        shown = ", ".join(unread[:_SHOWN])
+        warnings.append(
+            f"robots.txt has {len(unread):,} lines behind {limits.ROBOTS_BYTES:,} bytes, which crawlers don't read, so "
+            f"they don't hold: {shown}{', …' if len(unread) > _SHOWN else ''}. Shorten it"
+        )
+    for warning in warnings:
+        environment.log(f"warning: {warning}")
+    known = KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest()))
+    return OwnRobots(text, known, tuple(warnings))
 
 
 def _ago(now: datetime, moment: str) -> str:

@@ -21,6 +21,8 @@ from sitemap_etl.render.shards import Published
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, File, SectionPlan, SectionState
 
+DATES: Final = pa.schema([SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint", "since")])
+"""Columns of a snapshot that date a page."""
 REMEMBERED: Final = timedelta(days=30)
 """How long the dates of rows that left are kept for their return."""
 
@@ -42,6 +44,33 @@ def same_definition(one: SectionState | SectionPlan, other: SectionState | Secti
 def remembered(removed: pa.Table, run: Run) -> pa.Table:
     """Of rows that left (their `since` is when they did) those whose dates are kept for their return."""
     return removed.filter(pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds())))
+
+
+class Following:
+    """Reads the dates of a snapshot's rows in ranges that follow each other. Memory holds few of its batches."""
+
+    def __init__(self, run: Run, key: str) -> None:
+        self._run = run
+        self._key = key
+        self._begin()
+
+    def _begin(self) -> None:
+        self._low = ""
+        self._batches = self._run.state.snapshot_batches(self._key, DATES.names)
+        self._rows = DATES.empty_table()
+
+    def between(self, low: str, high: str | None) -> pa.Table:
+        """Return the rows in [low, high): DATES, ordered by loc. A range before the last one is read from the start."""
+        if low < self._low:
+            self._begin()
+        rows, self._low = stretch(self._rows, low, None), low
+        while high is None or not rows.num_rows or rows.column("loc")[-1].as_py() < high:
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            rows = pa.concat_tables([rows, stretch(batch, low, None)]).combine_chunks()
+        self._rows = rows
+        return stretch(rows, low, high)
 
 
 def in_time(run: Run, entry: Entry) -> Entry:

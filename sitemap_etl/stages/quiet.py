@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
-from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.stages.about import about
 from sitemap_etl.stages.arrival import demand_rows
 from sitemap_etl.stages.basis import Basis, source_of
@@ -153,17 +152,14 @@ def remembered(
 def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
     """A hash of the rules of a section, and of the mirror that it keeps (`stages.basis.source_of`).
 
-    None also where it keeps one of which the rules told something that they would not tell of the mirror alone, or
-    that a later night would tell otherwise: rows that were dropped as they were read, a date that has yet to come, rows
-    on another site.
+    None also if a later run can make something else of the mirror, or count less of it: rows that were dropped as they
+    were read, rows on another site, a rule that asked for the time.
     """
     if name not in run.plan.readings:
         return source_of(run, name)
-    told = [part.reasons for part in run.parts(name)]
-    dropped = any(
-        reason in {*BEFORE_RULES, FUTURE} for reasons in told for tally in reasons.values() for reason in tally.counts
-    )
-    if mirror is None or dropped or any(part.elsewhere for part in run.parts(name)):
+    parts = run.parts(name)
+    dropped = any(reason in BEFORE_RULES for p in parts for tally in p.reasons.values() for reason in tally.counts)
+    if mirror is None or dropped or any(part.elsewhere or not part.repeatable for part in parts):
         return None
     return source_of(run, name, mirror.buckets)
 

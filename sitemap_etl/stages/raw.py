@@ -60,7 +60,8 @@ class RawRows:
         """Take in a batch that went through the rules. `loc`: the column of its URLs; `hashes`: those of what became
         of them.
         """
-        self.whole &= ruled.inventory.num_rows == ruled.rows and not ruled.notes.counts and not ruled.foreign
+        listed = ruled.inventory.num_rows == ruled.rows and not ruled.notes.counts and not ruled.foreign
+        self.whole &= listed and ruled.repeatable
         if self.whole:
             same = column_of(raw, loc).equals(column_of(ruled.inventory, "loc"))
             self.add(raw, {loc: hashes} if same else {})
@@ -113,6 +114,7 @@ def _receipt(section: str, expected: SplitSums, known: MadeFrom) -> Transformed:
         bare=expected.bare,
         spared=True,
         as_read=True,
+        repeatable=True,
     )
 
 

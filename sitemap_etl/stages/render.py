@@ -76,8 +76,6 @@ class _Group:
         self.counts = GroupCounts()
         self.reasons = Tally()
         self.notes = Tally()
-        self.twice: list[str] = []
-        self.listed_twice = 0
         self.new: pa.Array = pa.array([], pa.string())
         self.new_dates: Counter[str] = Counter()
         self.redated: Counter[str] = Counter()
@@ -119,7 +117,6 @@ class _Group:
             taken=staged.get("taken"),
             top=self._put_top(),
             notes=self.notes,
-            twice=(self.listed_twice, tuple(self.twice)),
             new=tuple(self.new.to_pylist()),
         )
 
@@ -207,8 +204,6 @@ class _Group:
             at = pc.search_sorted(pa.array(lows), column_of(removed, "loc"), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
             self._write_changes("removed", removed, old, pa.nulls(removed.num_rows, pa.bool_()))
-        self.listed_twice += len(window.unique.twice)
-        self.twice += window.unique.twice.slice(0, EXAMPLES - len(self.twice)).to_pylist()
         if window.taken.num_rows:
             self._write("taken", window.taken, TAKEN)
         duplicates = window.unique.duplicates

@@ -12,7 +12,7 @@ from sitemap_etl import extensions
 from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.extras import demand
-from sitemap_etl.transform import Hook, Rules
+from sitemap_etl.transform import Clock, Hook, Rules
 from sitemap_etl.urls import UrlRules
 
 
@@ -29,7 +29,7 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
     return Rules(
         settings=section,
         urls=UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip), site.urls.bare == "allow"),
-        now=now,
+        clock=Clock(now),
         deleted=section.source.deleted if isinstance(section.source, DatabaseSource) else None,
         hook=hook_of(section) if section.transform else None,
         exclude=site.urls.exclude,

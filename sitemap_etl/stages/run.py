@@ -9,6 +9,7 @@ so a process reads each once.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import socket
 import threading
@@ -362,8 +363,15 @@ COMMAND: Final[Mapping[str, str]] = MappingProxyType(
 """Option → what the command calls it; the form of a scheduler has words of its own."""
 
 
+_PLACEHOLDERS: Final = frozenset({"", "reason", "yourreason", "text", "why"})
+"""Reasons that say nothing, without punctuation: what messages and documents print in place of one."""
+
+
 def check_options(site: Site, options: Options, *, said: Mapping[str, str] = COMMAND) -> None:
-    """Raises ConfigError where the call names what the site does not have. `said`: what it calls each option."""
+    """Raise ConfigError if an option names something that the site does not have, or lacks a real reason.
+
+    `said`: what the caller calls each option.
+    """
     problems = [
         f"{said['sections']} {visible(name)}: there is no such section. There are: {', '.join(site.sections)}"
         for name in options.sections
@@ -377,7 +385,12 @@ def check_options(site: Site, options: Options, *, said: Mapping[str, str] = COM
         for name in options.force
         if name not in valid
     ]
-    if options.force and not (options.reason or "").strip():
+    reason = (options.reason or "").strip()
+    if options.force and not reason:
         problems.append(f"{said['force']} wants a {said['reason']}, which the manifest keeps")
+    if reason and re.sub(r"[\W_]+", "", reason).casefold() in _PLACEHOLDERS:
+        problems.append(
+            f"{said['reason']} {visible(reason)}: this is a placeholder. Give the real reason; the manifest keeps it"
+        )
     if problems:
         raise ConfigError(problems)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
 
 from sitemap_etl.config import Section, Site, TableSource
-from sitemap_etl.frames import Tally
-from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.lake_table import Table
-from sitemap_etl.stages.basis import changes_by_itself, names_the_time, settings_of
+from sitemap_etl.stages.basis import settings_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment
-from sitemap_etl.state.records import Counts, Reading
+from sitemap_etl.state.records import Reading
 
 
 def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
@@ -53,25 +50,25 @@ def wanted_columns(site: Site, section: Section, now: datetime, schema: pa.Schem
 def fingerprint_of(site: Site, section: Section, table: Table, params: str, robots: bytes | None) -> str | None:
     """A hash of all that a section of a table is made from; None where it may become another without any of that.
 
-    A section whose published rows have the same hash is as it would be if it were read again. That can't be said where
-    a hook, a cluster, or a rule about the time of the run has its part in it. `params`: what tells the parameters of
-    its SELECT from others.
+    A section whose published rows have the same hash is as it would be if it were read again. That can't be said of a
+    hreflang cluster, and of a SELECT that names the time. `params`: a digest of the parameters of its SELECT.
     """
     source = section.source
     assert isinstance(source, TableSource)
-    if changes_by_itself(section) or section.alternates is not None or names_the_time(source.query):
+    if section.alternates is not None or _changes(source.query):
         return None
     made_from = [table.identity, table.version, params, *settings_of(site.to_json(), section.name)]
     made_from.append(None if robots is None else robots.decode("latin-1"))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def is_settled(counts: Counts, notes: Sequence[Tally]) -> bool:
-    """Whether what was made of a section stays as it is as long as its source does.
+def _changes(query: str | None) -> bool:
+    """Return True if a SELECT over a table can yield something else of the same rows."""
+    if query is None:
+        return False
+    from sitemap_etl.duckdb_session import names_the_time
 
-    It does not where another section lists a page of it in its place, or where a date has yet to come.
-    """
-    return not counts.duplicates and not any(FUTURE in tally.counts for tally in notes)
+    return names_the_time(query)
 
 
 def reading_of_table(
@@ -102,7 +99,7 @@ def reading_of_table(
         table=table.identity,
     )
     reading, mirror = generation.reading(everything)
-    if mirror is not None and names_the_time(source.query):
+    if mirror is not None and _changes(source.query):
         reading, mirror = replace(everything, because="its SELECT names the time or a random value"), None
     if mirror is not None:
         found = lake.columns_of(table, asked)

@@ -22,7 +22,7 @@ from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
-from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
+from sitemap_etl.stages.basis import sums_of_split
 from sitemap_etl.stages.extract import holds, named, read_raw
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.raw import KINDS, RawRows, read_again
@@ -125,7 +125,7 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
     limit = run.options.limit
     extracted = run.extracted(n)
     needed = rules.needs()
-    raw_rows = RawRows(whole=needed is not None and not changes_by_itself(rules.settings))
+    raw_rows = RawRows(whole=needed is not None)
     split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch, expected)
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, needed)
@@ -206,12 +206,14 @@ class Inventory:
         self.kinds: list[tuple[tuple[str, str], ...]] = []
         self.tags: set[str] = set()
         self.columns: set[str] = set()
+        self.repeatable = True
         self.bare: tuple[int, str] = (0, "")
 
     def add(self, batch: Outcome, *, read: bool = True) -> np.ndarray:
         """Rows after the rules; gives the hashes of their locs. `read`: this run read them; else a mirror had them."""
         for kind, table in (("excluded", batch.excluded), ("rejected", batch.rejected)):
             self.set_aside(kind, table, read=read)
+        self.repeatable &= batch.repeatable
         self.tallies["notes"].merge(batch.notes)
         self.elsewhere.update(batch.foreign)
         self.bare = (self.bare[0] + batch.bare[0], self.bare[1] or batch.bare[1])
@@ -348,6 +350,7 @@ class Inventory:
             loc_sums=self.loc_sums,
             first_sums=self.first_sums,
             spared=self.spared,
+            repeatable=self.repeatable,
         )
 
     def _digest(self) -> pa.Buffer:

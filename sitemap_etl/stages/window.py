@@ -19,6 +19,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import (
+    Following,
     first_of_each,
     overlapping,
     published_rows,
@@ -54,6 +55,7 @@ class Reader:
         self.planned = run.partition()
         self._indexes: dict[tuple[str, int], pa.Table] = {}
         self._remembered: dict[str, pa.Table] = {}
+        self._undone: dict[str, Following] = {}
         self._signals: dict[str, np.ndarray | None] = {}
         read = {*self.planned.sections, *self.planned.quiet}
         self.unread = {name for name in run.site.sections if name not in read}
@@ -128,16 +130,17 @@ class Reader:
         return self._signals[section]
 
     def others(self, section: str, low: str, high: str | None, rows: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-        """What another section lists before this one of its locs in [low, high), `rows` (ordered, each once), with the
-        slash at their end as they have it, or the other way: (section, ordered locs, each once).
+        """Yield the locs among `rows` (ordered, each once) that another section lists before this one in [low, high).
+
+        Each item is (section, ordered locs, each once).
 
         Only sections before it in the site file count. Of a section that was not read, its published pages count, and
         it is a view if it was published as one. A later one that was not read gives its pages up (`taken`).
         """
         if not len(rows):
             return
-        least, past = _reach(rows)
-        low, high = max(low, least), past if high is None else min(high, past)
+        past = rows[-1].as_py() + "\0"
+        low, high = max(low, rows[0].as_py()), past if high is None else min(high, past)
         base = self.run.base
         for name, section_ in self.run.site.sections.items():
             if name == section:
@@ -152,7 +155,7 @@ class Reader:
                 tables = self.gather(name, low, high, ["loc"])
             else:
                 tables = self._published_locs(name, low, high)
-            locs = _alike(tables, rows)
+            locs = _shared(tables, rows)
             if len(locs):
                 yield name, locs
 
@@ -169,7 +172,7 @@ class Reader:
             plan = self.planned.sections.get(name)
             if plan is None or earlier.view or plan.ends is None or plan.ends[1] < low or plan.ends[0] >= high:
                 continue
-            found |= places(locs, _alike(self.gather(name, low, high, ["loc"]), locs)) >= 0
+            found |= places(locs, _shared(self.gather(name, low, high, ["loc"]), locs)) >= 0
         return found
 
     def published(self, section: str, low: str, high: str | None) -> pa.Table:
@@ -203,7 +206,9 @@ class Reader:
                         taken.append(_taken(entry, found))
         return first_of_each(pa.concat_tables(tables)), pa.concat_tables(taken)
 
-    def dated_elsewhere(self, section: str, moved: pa.Table, new: pa.Array) -> pa.Table | None:
+    def dated_elsewhere(
+        self, section: str, low: str, high: str | None, moved: pa.Table, new: pa.Array
+    ) -> pa.Table | None:
         """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
         back when they were read last, those that left lately when they left, this section or another.
 
@@ -216,7 +221,10 @@ class Reader:
         states = self.run.base.sections if self.run.base is not None else {}
         own = states.get(section)
         if own is not None and own.undone is not None:
-            tables.append(_comparable(self._lately(own.undone), own, plan).select(columns))
+            if own.undone not in self._undone:
+                self._undone[own.undone] = Following(self.run, own.undone)
+            undone = remembered(self._undone[own.undone].between(low, high), self.run)
+            tables.append(_comparable(undone, own, plan).select(columns))
         left = [SNAPSHOT.empty_table()]
         view = self.run.site.sections[section].view
         for name, state in states.items():
@@ -239,14 +247,12 @@ class Unique(Frozen):
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
     `rows`: `frames.INVENTORY`, with a lastmod in place of the moment. `gathered`: rows that came from this run's
-    inventory. `duplicates`: frames.ASIDE. `twice`: locs with a slash at their end that are listed without it too, here
-    or in a section before this one.
+    inventory. `duplicates`: frames.ASIDE.
     """
 
     rows: pa.Table
     duplicates: pa.Table
     gathered: int
-    twice: pa.Array
 
 
 class Window(Frozen):
@@ -313,7 +319,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     shown = published is not None and published.view and not site_section.view
     new = locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0))
     moved, taken = reader.moved(section, new)
-    elsewhere = reader.dated_elsewhere(section, moved, new) if dating.fingerprint else None
+    elsewhere = reader.dated_elsewhere(section, low, high, moved, new) if dating.fingerprint else None
     compared = compare(rows, known, at, dating, moved, elsewhere)
     blind = _blind(compared, known) if dating.fingerprint and not (dating.reset or shown) else 0
     return Window(compared, known, unique, shown, blind, taken)
@@ -362,65 +368,24 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
         losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
         rows = won.rows
-    twice = [pa.array([], pa.string())]
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high, column_of(rows, "loc")):
-            mine = column_of(rows, "loc")
-            twice += [_with_and_without(mine, locs), _with_and_without(locs, mine)]
-            taken = places(mine, locs) >= 0
+            taken = places(column_of(rows, "loc"), locs) >= 0
             if taken.any():
                 losers.append(_aside(rows.filter(pa.array(taken)), section, f"{LISTED_ALREADY}section {other}"))
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
-        mine = column_of(rows, "loc")
-        twice.append(_with_and_without(mine, mine))
-    return Unique(dated(rows), pa.concat_tables(losers), gathered, pa.concat_arrays(twice))
+    return Unique(dated(rows), pa.concat_tables(losers), gathered)
 
 
-def _reach(locs: pa.Array) -> tuple[str, str]:
-    """The stretch of these locs (ordered), each with a slash at its end and without it: [first, past the last).
-
-    Between the spellings of one loc lie others that begin with it. So the spelling of another one may come before the
-    first loc, or after the last: where that begins with it, too.
-    """
-    first, last = locs[0].as_py(), locs[-1].as_py()
-    short = pa.array([first[:end] for end in range(len(first) + 1)])
-    least = short.filter(pa.array(places(pc.binary_join_element_wise(short, "/", ""), locs) >= 0))
-    short = pa.array([last[:end] for end in range(len(last) + 1)])
-    greatest = short.filter(pa.array(places(short, locs) >= 0))
-    return min([first, *least.to_pylist()]), max(f"{loc}/" for loc in greatest.to_pylist()) + "\0"
-
-
-def _alike(tables: Iterable[pa.Table], locs: pa.Array) -> pa.Array:
-    """Of the locs of tables those that are among `locs`, but for slashes at their end: ordered, each once.
-
-    No more are held than those and a window's.
-    """
-    bare = pc.ascii_rtrim(locs, "/")
+def _shared(tables: Iterable[pa.Table], locs: pa.Array) -> pa.Array:
+    """Return the locs of tables that are among `locs`, ordered, each once. No more than those and a window are held."""
     found = locs.slice(0, 0)
     for table in gathered(tables, limits.WINDOW_ROWS, limits.WINDOW_BYTES):
         theirs = table.column("loc")
-        theirs = theirs.filter(pc.is_in(pc.ascii_rtrim(theirs, "/"), bare))
+        theirs = theirs.filter(pc.is_in(theirs, locs))
         if len(theirs):
             found = pc.unique(pa.chunked_array([found, *theirs.chunks]))
     return found.take(pc.sort_indices(found))
-
-
-def _with_and_without(some: pa.Array, others: pa.Array) -> pa.Array:
-    """The locs of `some` with a slash at their end that `others` has without it; both ordered.
-
-    Others lie between the two spellings, such as `/a-b`, so the fewer of both are looked up. A pair that a border of
-    stretches parts is missed.
-    """
-    with_one = pc.ends_with(some, "/")
-    if not pc.any(with_one).as_py():
-        return some.slice(0, 0)
-    others_with_one = pc.ends_with(others, "/")
-    slashed, bare = some.filter(with_one), others.filter(pc.invert(others_with_one))
-    if len(slashed) <= len(bare):
-        without = pc.binary_slice(slashed.cast(pa.binary()), 0, -1).cast(pa.string())
-        return slashed.filter(pa.array(places(without, bare) >= 0))
-    with_slash = pc.binary_join_element_wise(bare, "/", "")
-    return with_slash.filter(pa.array(places(with_slash, slashed) >= 0))
 
 
 def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:

@@ -1,1 +1,1 @@
-"""What a site remembers between runs."""
+"""State of a site between runs: records, their storage, and their keys."""

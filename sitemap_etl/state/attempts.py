@@ -1,7 +1,7 @@
-"""What became of every run: a small record each, kept for a year.
+"""Store the history of runs: one small record per run, kept for a year.
 
-They are for people, and tell tasks that are tried again whether their run is over. No set rests on them, so one that is
-damaged, or of a newer release, is passed over.
+People read them, and retried tasks check them to see if their run has ended. No release depends on them, so a damaged
+record, or one of a newer version, counts as missing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sitemap_etl.storage import PreconditionFailed, Storage
 KEPT: Final = timedelta(days=365)
 _TRIES: Final = 5
 _AT_ONCE: Final = 8
-"""Records are small, and a bucket answers each after a while."""
+"""Records to read in parallel: they are small, and each request to a bucket takes a while."""
 
 
 def put_attempt(work: Storage, attempt: Attempt) -> None:
-    """Keep what became of a run, in place of what was known of it; but for what people were told of it."""
+    """Store the record of a run in place of its earlier one. Information about sent alerts is kept."""
     known = read_attempt(work, attempt.run_id)
     if known is not None:
         attempt = replace(attempt, alerted=known.alerted, alerted_status=known.alerted_status)
@@ -33,10 +33,10 @@ def put_attempt(work: Storage, attempt: Attempt) -> None:
 
 
 def claim_alert(work: Storage, run_id: str, status: AttemptStatus, now: str) -> bool:
-    """Whether the caller is the one to tell people that a run ended so.
+    """Return True if the caller has to send the alert about the end of a run.
 
-    True once where a run is remembered, and once more where it was repaired or fails otherwise; true for runs that are
-    not. Of several that ask at the same moment one is.
+    The result is True once per run, and once more if the run was repaired or fails in another way. Of several callers
+    at the same moment only one gets True. Without a readable record the result is always True.
     """
     for _ in range(_TRIES):
         try:
@@ -47,7 +47,7 @@ def claim_alert(work: Storage, run_id: str, status: AttemptStatus, now: str) -> 
             return True
         known, etag = found
         if known.alerted is not None and known.alerted_status in (None, status):
-            return False  # None: told by a release that did not keep what
+            return False  # None: an early version sent the alert and did not record its status
         told = replace(known, alerted=now, alerted_status=status)
         try:
             put_document(work, layout.attempt(run_id), told, expect=etag)
@@ -58,7 +58,7 @@ def claim_alert(work: Storage, run_id: str, status: AttemptStatus, now: str) -> 
 
 
 def read_attempt(work: Storage, run_id: str) -> Attempt | None:
-    """What became of a run; None where that is not known."""
+    """Return the record of a run, or None if it is missing or unreadable."""
     try:
         found = read_document(work, layout.attempt(run_id), Attempt)
     except (DamagedState, Refused):
@@ -67,7 +67,7 @@ def read_attempt(work: Storage, run_id: str) -> Attempt | None:
 
 
 def read_attempts(work: Storage, most: int | None = None) -> list[Attempt]:
-    """The last runs, newest first by the clock of the store: all that are remembered, or at most so many."""
+    """Return the records of the last runs, newest first by the store's clock: all of them, or at most `most`."""
     stats = [stat for stat in work.list(layout.ATTEMPTS) if stat.key.endswith(".json")]
     newest = sorted(stats, key=lambda stat: (stat.modified, stat.key), reverse=True)[:most]
     ids = [stat.key.removeprefix(layout.ATTEMPTS).removesuffix(".json") for stat in newest]
@@ -77,5 +77,5 @@ def read_attempts(work: Storage, most: int | None = None) -> list[Attempt]:
 
 
 def last_good(attempts: Iterable[Attempt]) -> Attempt | None:
-    """Of runs, newest first, the last that did everything that it was to do."""
+    """Return the most recent successful run, or None. `attempts`: newest first."""
     return next((attempt for attempt in attempts if attempt.good), None)

@@ -1,4 +1,4 @@
-"""What changed in each run, until every engine has acknowledged it: `state/changes/<run>/`."""
+"""Store the changes of each run until every engine has accepted them: `state/changes/<run>/`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BATCH = 200_000
 
 
 def packed(changes: Iterable[pa.Table]) -> pa.Buffer:
-    """These CHANGES as the Parquet file that is kept of them. Memory holds one of them at a time beside it."""
+    """Return these CHANGES as one Parquet file. Memory holds one input table at a time besides the result."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, CHANGES, compression="zstd") as writer:
         for table in changes:
@@ -29,8 +29,9 @@ def packed(changes: Iterable[pa.Table]) -> pa.Buffer:
 
 
 def put_changes(state: State, run_id: str, changes: pa.Buffer, notification: Notification) -> None:
-    """Keep what the engines are to hear, as it is `packed`. Written before the run is committed, so that it can't be
-    lost after.
+    """Store the changes of a run, as `packed` returns them, and the notification for engines.
+
+    Call it before the run is committed, so that a crash can't lose the changes.
     """
     state.storage.put(layout.changes(run_id), memoryview(changes))
     digest = hashlib.sha256(changes).hexdigest()
@@ -38,7 +39,10 @@ def put_changes(state: State, run_id: str, changes: pa.Buffer, notification: Not
 
 
 def changes_of_run(state: State, run_id: str) -> pa.Table | None:
-    """The changes of a run; None where they are gone. Raises DamagedState where they are not those that were put."""
+    """Return the changes of a run, or None if they no longer exist.
+
+    Raises DamagedState if the stored bytes are not the ones that were written.
+    """
     key = layout.changes(run_id)
     stored = state.storage.get(key)
     if stored is None:
@@ -51,7 +55,7 @@ def changes_of_run(state: State, run_id: str) -> pa.Table | None:
 
 
 def notification_of(state: State, run_id: str) -> Notification | None:
-    """What the engines are to hear of a run besides its changes; None where it is gone."""
+    """Return the notification that belongs to the changes of a run, or None if it no longer exists."""
     for key in (layout.notification(run_id), layout.notification_of_format_1(run_id)):
         found = read_document(state.storage, key, Notification)
         if found is not None:
@@ -60,14 +64,14 @@ def notification_of(state: State, run_id: str) -> Notification | None:
 
 
 def runs_with_changes(state: State) -> list[str]:
-    """The runs whose changes are kept and were committed, or are asked for by a person, in their order.
+    """Return the runs with stored changes that were committed or that a person asked to send, in order.
 
-    Changes are put before the commit, so those of a run that died in between are kept too, until it is taken over.
-    Their order is that of the commits: a run's id is of its clock, which may have been wrong.
+    Changes are stored before the commit. So a run that died in between has changes too, until another run takes over.
+    The order is the order of the commits: ids contain the time of a clock that can be wrong.
     """
     kept = _kept(state)
     committed = state.current().committed
-    if committed is None:  # as a release before left it
+    if committed is None:  # written by an early version
         return sorted(kept)
     runs = [run for run in committed if run in kept]
     for run in sorted(kept.difference(committed)):
@@ -78,7 +82,7 @@ def runs_with_changes(state: State) -> list[str]:
 
 
 def committed_with(state: State, current: Current, run_id: str) -> tuple[str, ...]:
-    """What `current.committed` is to be once this run is committed: the runs whose changes are kept, and this one."""
+    """Return the next value of `current.committed`: the runs with stored changes, and this run last."""
     kept = _kept(state) - {run_id}
     before = sorted(kept) if current.committed is None else [run for run in current.committed if run in kept]
     return (*before, run_id)
@@ -90,18 +94,18 @@ def _kept(state: State) -> set[str]:
 
 
 def answer_of(state: State, run_id: str, engine: str) -> Answered | None:
-    """What an engine answered to a run, or None."""
+    """Return the answer of an engine to a run, or None."""
     found = read_document(state.storage, layout.answer(run_id, engine), Answered)
     return None if found is None else found[0]
 
 
 def put_answer(state: State, run_id: str, answer: Answered) -> None:
-    """Keep an engine's answer; a later one replaces it."""
+    """Store the answer of an engine. A later one replaces it."""
     put_document(state.storage, layout.answer(run_id, answer.engine), answer)
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """The changes of several runs, oldest first, as one: of a loc that changed twice the last kind stands."""
+    """Return the changes of several runs as one table. `tables`: oldest first; the last change of each loc wins."""
     if len(tables) == 1:
         return tables[0]
     table = pa.concat_tables(tables)

@@ -1,8 +1,8 @@
-"""Objects that are verified as they are read, before any decoder sees them: what stages hand on, and tables of reports.
+"""Read and write objects with checksums: staged files of stages, and tables of reports.
 
-An object is checked in blocks of `BLOCK` bytes, so that a part of it can be read and believed. CRC-32 finds every
-flipped bit and every burst of up to 32 of them; it is no defence against somebody who means to deceive. ISA-L's costs
-a hundredth of what compressing the same bytes does (13 GB/s of one core).
+The checksums are verified before any decoder sees the bytes. An object has one CRC-32 per block of `BLOCK` bytes, so
+that parts can be read and verified. CRC-32 detects each flipped bit and each burst of up to 32 bits. It does not
+protect against deliberate changes. ISA-L computes 13 GB/s on one core, a hundredth of the cost of compression.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Data: TypeAlias = bytes | memoryview
 
 
 def checksum(data: Data) -> int:
-    """The CRC-32 of these bytes."""
+    """Return the CRC-32 of the bytes."""
     return int(isal_zlib.crc32(data))
 
 
 def put_checked(storage: Storage, key: str, data: Data | Path) -> Checked:
-    """Put the object; gives the record with which it is read."""
+    """Store an object and return the record that is needed to read it."""
     blocks = tuple(checksum(block) for block in _blocks(data))
     return Checked(key, storage.put(key, data).size, blocks)
 
 
 def read_checked(storage: Storage, checked: Checked) -> bytes | None:
-    """The object; None where it is gone. Raises DamagedState where it is not what was put."""
+    """Return the object, or None if it no longer exists. Raises DamagedState if its bytes changed."""
     stored = storage.get(checked.key)
     if stored is None:
         return None
@@ -45,9 +45,9 @@ def read_checked(storage: Storage, checked: Checked) -> bytes | None:
 
 
 def open_checked(storage: Storage, checked: Checked) -> io.BufferedReader:
-    """The object as a file that is read and sought in, a few blocks at a time.
+    """Return the object as a seekable file that reads a few blocks at a time.
 
-    Reading raises DamagedState where the blocks are not those that were put.
+    Reading raises DamagedState if the blocks changed.
     """
     return io.BufferedReader(_Object(storage, checked), BLOCK)
 
@@ -63,7 +63,7 @@ def _blocks(data: Data | Path) -> Iterator[Data]:
 
 
 def _verify(storage: Storage, checked: Checked, data: Data, first: int) -> None:
-    """Compare what was read, from block `first` on."""
+    """Compare the checksums of the data, which starts at block `first`. Raises DamagedState."""
     blocks = tuple(checksum(block) for block in _blocks(data))
     if blocks != checked.blocks[first : first + len(blocks)]:
         raise spoiled(storage.url_of(checked.key))
@@ -78,11 +78,11 @@ def spoiled(where: str) -> DamagedState:
 
 
 class _Object(io.RawIOBase):
-    """The raw file below the buffer."""
+    """Raw file under the buffer of `open_checked`."""
 
     def __init__(self, storage: Storage, checked: Checked) -> None:
         self._storage, self._checked, self._at = storage, checked, 0
-        self._held: tuple[int, bytes] = (0, b"")  # where what was read last begins, and that
+        self._held: tuple[int, bytes] = (0, b"")  # start of the last read, and its bytes
 
     def readable(self) -> bool:
         return True
@@ -107,7 +107,7 @@ class _Object(io.RawIOBase):
         return length
 
     def _around(self, start: int, stop: int) -> tuple[int, bytes]:
-        """The blocks that hold these bytes, verified, and where the first of them begins."""
+        """Return the offset and the verified bytes of the blocks that contain these bytes."""
         begin, held = self._held
         if start < begin or stop > begin + len(held):
             begin = start // BLOCK * BLOCK

@@ -1,12 +1,11 @@
-"""Records to bytes and back: what a newer release added is kept, what an older one lacks takes its default.
+"""Convert records to bytes and back, compatible with newer and older versions.
 
-A document is one JSON object. Its first key is a checksum over all the bytes that follow it, so that one
-flipped bit is seen before anything is decoded; a document without one (an older release's, or one that a
-person edited and took it out of) is read as it is. `format` says which release can read it.
+Keys of a newer version are kept, and missing keys take their defaults. A document is one JSON object. Its first key is
+a checksum over all following bytes, verified before decoding. A document without a checksum is read as it is: an early
+version wrote it, or a person edited it and removed the checksum. The key `format` says which versions can read it.
 
-What a type annotation may say: `str`, `int`, `float`, `bool`, `None`, `object` (any JSON value), literals,
-unions of these, `tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, other dataclasses, and classes that bring
-their own form as `to_json` and `from_json`.
+Types of fields: `str`, `int`, `float`, `bool`, `None`, `object` (any JSON value), literals, unions of these,
+`tuple[X, ...]`, `tuple[X, Y]`, `Mapping[str, X]`, other dataclasses, and classes with `to_json` and `from_json`.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ UNKNOWN: Final = "unknown"
 
 
 def seal(body: Mapping[str, Any]) -> bytes:
-    """The object (of one key at least) as bytes that can be verified. Keys keep their order."""
+    """Return the object as bytes with a checksum. It needs at least one key. Keys keep their order."""
     try:
         rest = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()[1:]
-    except UnicodeEncodeError:  # the name of a file that is no UTF-8, which only an escape can hold
+    except UnicodeEncodeError:  # a file name that is not UTF-8 can only be written as escapes
         rest = json.dumps(body, separators=(",", ":")).encode()[1:]
     return b'{"checksum":"' + hashlib.sha256(rest).hexdigest().encode() + b'",' + rest
 
@@ -56,7 +55,7 @@ def unseal(data: bytes, where: str) -> dict[str, Any]:
 
 
 VERIFY: Final = f"What can be repaired without: sitemap-etl state verify {SITE_FILE}"
-"""The end of a message about an object that is damaged or gone."""
+"""Last sentence of messages about damaged or missing objects."""
 
 
 def damaged(where: str, what: str) -> DamagedState:

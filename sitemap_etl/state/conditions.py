@@ -1,8 +1,8 @@
-"""Whether a store keeps to the conditions of a write, tried on a small object before anything rests on it.
+"""Test if a store enforces conditional writes, before a run depends on them.
 
-There are stores that answer 200 to `If-None-Match: *` for a key that exists, and to an `If-Match` that names another
-ETag. Lease, claim and commit would then hold nobody back, and nobody would notice. What was found is remembered in the
-state for two days: then it goes as all that nothing refers to, and the store is tried again.
+Some stores answer 200 to `If-None-Match: *` for an existing key, or to an `If-Match` with another ETag. Then lease,
+claim and commit would not stop a second run, and nobody would notice. The result is stored in the state for two days.
+After that it is removed like all unreferenced state, and the store is tested again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from sitemap_etl.state.codec import seal
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
 
 _TRIED: Final[tuple[tuple[Expect, str], ...]] = ((ABSENT, "If-None-Match: *"), ("0" * 32, "If-Match"))
-"""Conditions that fail for an object that exists, and the headers that carry them."""
+"""Conditions that must fail for an existing object, and their headers."""
 
 
 def demand_conditions(work: Storage, public: Storage | None = None) -> None:
-    """Raises Refused where the store of `work`, or another one of `public`, ignores or doesn't know conditions.
+    """Raise Refused if the store of `work` or of `public` ignores conditions.
 
-    A folder enforces them itself, and where `conditional` is false none are relied on.
+    Stores that are known to enforce them, such as folders, are not tested. Neither is one with `conditional` false,
+    because nothing depends on it.
     """
     for storage, key in ((work, layout.PROBE), (public, layout.PUBLIC_PROBE)):
         if storage is None or not storage.conditional or not storage.url.startswith("s3://"):

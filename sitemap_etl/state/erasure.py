@@ -1,4 +1,4 @@
-"""What identifies rows that are to be forgotten, wherever the state names them: in tables, texts and ranges of locs."""
+"""Remove forgotten rows from tables, texts and loc ranges of the state (`sitemap-etl forget`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sitemap_etl.state.records import Entry
 GONE: Final = "(forgotten)"
 _BEFORE: Final = r"(?<![A-Za-z0-9%._~/-])"
 _AFTER: Final = r"(?![A-Za-z0-9%_~/?=&+#-])(?!\.[A-Za-z0-9])"
-"""A URL ends where no character of one follows; a dot may end the sentence."""
+"""Characters that must not follow a URL. A dot can follow, because it can end the sentence."""
 
 
 class Marks(Frozen):
-    """`keys`: section → keys of its rows. `locs`: their canonical URLs. `raw`: the locs as sources had them."""
+    """The rows to forget, by key and by URL."""
 
     keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     locs: frozenset[str] = frozenset()
@@ -36,11 +36,11 @@ class Marks(Frozen):
     # --- tables ---
 
     def of_locs(self, locs: pa.Array | pa.ChunkedArray) -> np.ndarray:
-        """The mask of the rows with these canonical URLs."""
+        """Return the mask of the rows with forgotten canonical URLs."""
         return np.asarray(mask_of(pc.is_in(locs, pa.array(sorted(self.locs), pa.string()))))
 
     def of_aside(self, rows: pa.Table) -> np.ndarray:
-        """The mask of rows of `frames.ASIDE` that are forgotten: by their key, or by their loc in whatever form."""
+        """Return the mask of rows of `frames.ASIDE` to forget, by key or by URL in any spelling."""
         spelled = pa.array(sorted(self.locs | self.raw), pa.string())
         mask = mask_of(pc.is_in(rows.column("loc"), spelled)) | mask_of(pc.is_in(rows.column("canonical"), spelled))
         for section, keys in self.keys.items():
@@ -49,7 +49,7 @@ class Marks(Frozen):
         return np.asarray(mask)
 
     def linking(self, alternates: pa.Array) -> np.ndarray:
-        """The mask of rows of other pages whose alternates name a forgotten one."""
+        """Return the mask of rows whose hreflang links point to a forgotten page."""
         found = np.zeros(len(alternates), bool)
         items = alternates.flatten()
         if len(items):
@@ -57,14 +57,14 @@ class Marks(Frozen):
         return found
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """Rows of a snapshot without those that are forgotten, and without links to them."""
+        """Return the snapshot rows without forgotten ones and without links to them."""
         rows = rows.filter(pa.array(~self.of_locs(rows.column("loc")))).combine_chunks()
         alternates = column_of(rows, "alternates")
         linking = np.flatnonzero(self.linking(alternates))
         if not len(linking):
             return rows
         lists: list[Any] = alternates.to_pylist()
-        for at in linking:  # the few that are in one cluster with a forgotten page
+        for at in linking:  # only the few pages in a cluster with a forgotten page
             lists[at] = [link for link in lists[at] if link["href"] not in self.locs] or None
         place = rows.column_names.index("alternates")
         return rows.set_column(place, "alternates", pa.array(lists, ALTERNATES))
@@ -80,13 +80,13 @@ class Marks(Frozen):
         return re.compile("|".join(all_of) or "(?!)")
 
     def in_text(self, text: str) -> bool:
-        """Whether the text names one of the rows."""
+        """Return True if the text names a forgotten row."""
         return self._words.search(text) is not None
 
     def scrubbed(self, value: Any) -> Any:
-        """JSON without what names the rows: such texts leave lists, elsewhere another text stands for them.
+        """Return JSON data without texts that name forgotten rows. Lists lose such texts, other places get `GONE`.
 
-        A reason that was counted for one row alone goes with it: it may be what the row said.
+        A reason with a count of one is removed with its only row: it can contain text of the row.
         """
         if isinstance(value, str):
             return GONE if self.in_text(value) else value
@@ -105,10 +105,10 @@ class Marks(Frozen):
     # --- ranges ---
 
     def bounded(self, entry: Entry, site: str) -> Entry:
-        """The entry, bounded by none of the forgotten locs."""
+        """Return the entry with no forgotten loc as a bound of its range."""
         if not self.locs & {entry.low, entry.first, entry.last}:
             return entry
-        # Only of files of recent changes, whose rows are not kept.
+        # This happens only to files of recent changes. The state has no rows for these.
         others: Sequence[str] = [loc for loc in (entry.first, entry.last) if loc not in self.locs] or [f"{site}/"]
         first = others[0] if entry.first in self.locs else entry.first
         last = others[-1] if entry.last in self.locs else entry.last

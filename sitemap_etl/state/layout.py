@@ -1,24 +1,24 @@
-"""Every key under `<work>/<name>/`: the one place that knows where something lies.
+"""All keys under `<work>/<name>/`. No other module builds keys of the state.
 
-    state/current.json                 what is published; replaced by compare-and-swap only
-    state/manifest-<run>.json          a published set
-    state/intent-<run>.json            what a publish is about to write and delete; kept while its keys are suspect
+    state/current.json                 current release; replaced by compare-and-swap only
+    state/manifest-<run>.json          manifest of a release
+    state/intent-<run>.json            keys that a publish is going to write and delete; kept while they are suspect
     state/snapshots/<hash>.arrow       rows as published
-    state/robots/<hash>.txt            the site's robots.txt as it was last read
-    state/mirrors/<section>/           the rows of a source that is read incrementally, as they were extracted
-    state/changes/<run>/               what the engines are to hear
-    state/ledger/<engine>.json         what an engine has heard
-    state/adopted/<run>/               copies of objects of others that were replaced
-    state/runs/<run>.json              what became of a run, for a year
-    state/conditions/<store>.json      that a store keeps to conditions
-    state/lease.json                   who is at it
-    reports/<run>/                     what a run found
-    reports/index.html, latest.html    all runs; the page of the last one
-    reports/runs.json                  the last runs in a few words each
-    reports/metrics.prom               the last run as metrics
-    runs/<run>/                        what a run stages
+    state/robots/<hash>.txt            robots.txt of the site as last read
+    state/mirrors/<section>/           mirror of a source that is read incrementally
+    state/changes/<run>/               changes of a run that engines have not accepted yet
+    state/ledger/<engine>.json         record of the submissions to an engine
+    state/adopted/<run>/               copies of objects that `--adopt` replaced
+    state/runs/<run>.json              record of a run, kept for a year
+    state/conditions/<store>.json      result of the test of a store's conditional writes
+    state/lease.json                   lease of the run in progress
+    reports/<run>/                     report of a run
+    reports/index.html, latest.html    page of all runs; page of the last run
+    reports/runs.json                  short entries of the last runs
+    reports/metrics.prom               metrics of the last run
+    runs/<run>/                        staged files of a run
 
-Keys of the last are relative to the run's folder: a local run stages elsewhere.
+Keys in `runs/<run>/` are relative to that folder, because a local run stages elsewhere.
 """
 
 from __future__ import annotations
@@ -46,54 +46,56 @@ _CONDITIONS: Final = "state/conditions/"
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a text is the id of a run: no other names a key of one."""
+    """Return True if a text is the id of a run. No other text is accepted in a key."""
     return _RUN_ID.fullmatch(text) is not None
 
 
 def run_of(key: str) -> str:
-    """The run that a key of its changes, of its reports or of its folder is of; of other keys an empty text."""
+    """Return the run of a key of its changes, its reports or its folder. Return an empty text for other keys."""
     folder = next((folder for folder in (CHANGES, REPORTS, RUNS) if key.startswith(folder)), key)
     run_id, below, _ = key.removeprefix(folder).partition("/")
     return run_id if below else ""
 
 
 def manifest(run_id: str) -> str:
-    """A run's manifest."""
+    """Return the key of a run's manifest."""
     return f"{MANIFESTS}{run_id}.json"
 
 
 def run_of_manifest(key: str) -> str:
-    """The run that a manifest is of."""
+    """Return the run of a manifest's key."""
     return key.removeprefix(MANIFESTS).removesuffix(".json")
 
 
 def intent(run_id: str, number: int) -> str:
-    """The intent of a run's n-th claim: an earlier try of the run must not take a later claim for its own."""
+    """Return the key of the intent of a run's n-th claim. An earlier try of the run must not mistake a later claim for
+    its own.
+    """
     return f"{INTENTS}{run_id}{'' if number == 1 else f'-{number}'}.json"
 
 
 def snapshot(digest: str) -> str:
-    """Rows as published, by the SHA-256 of their bytes (40 digits of it)."""
+    """Return the key of published rows. `digest`: SHA-256 of their bytes. The key has its first 40 digits."""
     return f"{SNAPSHOTS}{digest[:40]}.arrow"
 
 
 def robots(digest: str) -> str:
-    """A robots.txt, by the SHA-256 of its bytes (40 digits of it)."""
+    """Return the key of a robots.txt. `digest`: SHA-256 of its bytes. The key has its first 40 digits."""
     return f"{ROBOTS}{digest[:40]}.txt"
 
 
 def mirror(section: str, run_id: str) -> str:
-    """A generation of a section's mirror: which files it is made of."""
+    """Return the key of a version of a section's mirror."""
     return f"{MIRRORS}{section}/{run_id}.json"
 
 
 def mirror_file(section: str, run_id: str, name: str) -> str:
-    """A file of a section's mirror; `name` is an attempt's own."""
+    """Return the key of a file of a section's mirror. `name`: different for each attempt."""
     return f"{MIRRORS}{section}/{run_id}/{name}.parquet"
 
 
 def changes(run_id: str) -> str:
-    """The URLs that a run added, changed and removed."""
+    """Return the key of the URLs that a run added, changed and removed."""
     return f"{CHANGES}{run_id}/changes.parquet"
 
 
@@ -101,55 +103,55 @@ _NOTIFICATION: Final = ("/notification.json", "/told.json")
 
 
 def notification(run_id: str) -> str:
-    """What the engines are to hear of a run besides its changes."""
+    """Return the key of a run's notification."""
     return f"{CHANGES}{run_id}{_NOTIFICATION[0]}"
 
 
 def notification_of_format_1(run_id: str) -> str:
-    """The same, as releases of format 1 called it."""
+    """Return the key of a run's notification in state of format 1."""
     return f"{CHANGES}{run_id}{_NOTIFICATION[1]}"
 
 
 def run_of_notification(key: str) -> str | None:
-    """The run that a notification is of; None for other keys."""
+    """Return the run of a notification's key, or None for other keys."""
     ending = next((ending for ending in _NOTIFICATION if key.endswith(ending)), None)
     return None if ending is None else key.removeprefix(CHANGES).removesuffix(ending)
 
 
 def answer(run_id: str, engine: str) -> str:
-    """What an engine answered to a run."""
+    """Return the key of an engine's answer to a run."""
     return f"{CHANGES}{run_id}/answers/{engine}.json"
 
 
 def is_answer(key: str) -> bool:
-    """Whether a key is that of an engine's answer."""
+    """Return True if the key is the key of an engine's answer."""
     return key.startswith(answer(run_of(key), "").removesuffix(".json"))
 
 
 def ledger(engine: str) -> str:
-    """What an engine has heard."""
+    """Return the key of an engine's ledger."""
     return f"{LEDGERS}{engine}.json"
 
 
 def adopted(run_id: str, key: str) -> str:
-    """The copy of an object of others that a run replaced."""
+    """Return the key of the copy of an object that a run replaced with `--adopt`."""
     return f"{ADOPTED}{run_id}/{key}"
 
 
 def attempt(run_id: str) -> str:
-    """What became of a run."""
+    """Return the key of a run's record."""
     return f"{ATTEMPTS}{run_id}.json"
 
 
 def conditions(store: str) -> str:
-    """That a store was seen to keep to the conditions of writes."""
+    """Return the key of the test result for a store's conditional writes."""
     return f"{_CONDITIONS}{hashlib.sha256(store.encode()).hexdigest()[:16]}.json"
 
 
 PROBE: Final = "state/conditions/probe-"
-"""Where a store is tried; what a killed run leaves there goes with what nothing refers to."""
+"""Beginning of the keys of test objects. A killed run leaves one; it is removed like all unreferenced state."""
 PUBLIC_PROBE: Final = "sitemap-etl-probe-"
-"""The same in the public store, where the state lies in another."""
+"""Beginning of the keys of test objects in a public store that differs from the state's."""
 
 
 # --- reports -----------------------------------------------------------------------------------------
@@ -159,26 +161,26 @@ INDEX: Final = "reports/index.html"
 LATEST: Final = "reports/latest.html"
 PAST_RUNS: Final = "reports/runs.json"
 ASIDE: Final = ("rejected", "excluded", "duplicates")
-"""The kinds of rows that a report lists beside the page."""
+"""Kinds of rows that a report stores as tables."""
 
 
 def summary(run_id: str) -> str:
-    """A run's summary."""
+    """Return the key of a run's summary."""
     return f"{REPORTS}{run_id}/summary.json"
 
 
 def report(run_id: str) -> str:
-    """A run's report as a page."""
+    """Return the key of a run's report page."""
     return f"{REPORTS}{run_id}/report.html"
 
 
 def splits(run_id: str) -> str:
-    """What a run read."""
+    """Return the key of the splits that a run read."""
     return f"{REPORTS}{run_id}/splits.json"
 
 
 def aside(run_id: str, kind: str) -> str:
-    """The rows of one kind that a run did not list."""
+    """Return the key of the rows of one kind that a run did not list."""
     return f"{REPORTS}{run_id}/{kind}.parquet"
 
 
@@ -186,12 +188,12 @@ def aside(run_id: str, kind: str) -> str:
 
 
 def run_folder(run_id: str) -> str:
-    """Where a run stages, unless it is local and `work` is a bucket."""
+    """Return the key of the folder where a run stages. A local run with a bucket as `work` stages elsewhere."""
     return f"{RUNS}{run_id}"
 
 
 def place_of_run(address: str) -> tuple[str, str]:
-    """The address of `<work>/<name>` and the id of the run, from that of the run's folder."""
+    """Return the address of `<work>/<name>` and the id of the run. `address`: address of the run's folder."""
     place, _, run_id = address.rpartition(f"/{RUNS}")
     return place, run_id
 
@@ -207,35 +209,35 @@ MERGE: Final = "merge"
 
 
 def extract(unit: int) -> str:
-    """The receipt of a unit of extract; with `.json`, as those below."""
+    """Return the name of the task result of extract for a split."""
     return f"{EXTRACT}{unit}"
 
 
 def transform(unit: int) -> str:
-    """The receipt of a unit of transform."""
+    """Return the name of the task result of transform for a split."""
     return f"{TRANSFORM}{unit}"
 
 
 def again(unit: int) -> str:
-    """The receipt of a unit of transform that was done once more."""
+    """Return the name of the task result of a transform task that had to run a second time."""
     return f"again/{unit}"
 
 
 def merge(unit: int) -> str:
-    """The receipt of a unit of merge."""
+    """Return the name of the task result of merge."""
     return f"{MERGE}/{unit}"
 
 
 def collect(unit: int) -> str:
-    """The receipt of a unit of collect."""
+    """Return the name of the task result of collect."""
     return f"collect/{unit}"
 
 
 def render(unit: int) -> str:
-    """The receipt of a unit of render."""
+    """Return the name of the task result of render."""
     return f"{RENDER}{unit}"
 
 
 def receipt(name: str) -> str:
-    """The key of the receipt of that name."""
+    """Return the key of the task result with this name."""
     return f"{name}.json"

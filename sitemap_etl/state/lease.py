@@ -1,6 +1,7 @@
-"""The lease: who is at a site, so that two runs spare each other the same work.
+"""Advisory lock that stops a second run early.
 
-What is published rests on the claim; the lease only saves work. So one that can't be read counts as expired.
+The lease only saves work: publishing itself is protected by the claim (`publish.claim`). So an unreadable lease counts
+as expired.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from sitemap_etl.state.store import parse_document, put_document
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
 
 LEASE_TIME: Final = timedelta(minutes=20)
-"""How long a run that gives no sign of life keeps others from starting."""
+"""Duration of a lease. A run that does not renew it in time loses it."""
 _TRIES: Final = 3
-"""So often it is tried to be taken where another was faster."""
+"""Attempts to take the lease while other runs change it."""
 
 
 class AnotherRun(Refused):
@@ -42,10 +43,10 @@ def take_lease(
     owner: str = "",
     gives_way: Callable[[Lease], bool] = _nobody,
 ) -> Lease | None:
-    """Take the lease, or renew it; gives that of another run which it was taken from, where there was one.
+    """Take the lease or renew it. Return the lease of another run that it was taken from, or None.
 
-    A holder whose time is over, or whose process on this host is gone, has lost it. `gives_way`: whether any other has
-    ended as well. Raises AnotherRun where another live run holds it.
+    A holder loses the lease when its time is over or its process on this host is gone. `gives_way`: returns True if
+    another holder has ended too. Raises AnotherRun if another live run holds the lease.
     """
     for _ in range(_TRIES):
         now = work.now()
@@ -72,9 +73,9 @@ def take_lease(
 
 
 def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
-    """Give the lease back, if it is still this run's.
+    """Release the lease if this run still holds it.
 
-    Where the store does not let it, the lease ends by itself: what the run did stands.
+    If the store does not allow it, the lease expires later. The result of the run is not affected.
     """
     with suppress(Refused, Unavailable):
         held, expect = _held(work)
@@ -84,7 +85,7 @@ def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
 
 @contextmanager
 def leased(work: Storage, run_id: str) -> Iterator[None]:
-    """Hold the lease while this lasts. Raises AnotherRun where another live run holds it."""
+    """Hold the lease within the block. Raises AnotherRun if another live run holds it."""
     take_lease(work, run_id)
     try:
         with renewing(lambda: take_lease(work, run_id)):
@@ -95,9 +96,9 @@ def leased(work: Storage, run_id: str) -> Iterator[None]:
 
 @contextmanager
 def renewing(renew: Callable[[], object], every: timedelta = LEASE_TIME / 4) -> Iterator[None]:
-    """Renew the lease now and then, in a thread, while something is done that may take longer than it lasts.
+    """Renew the lease periodically in a thread within the block, for work that can take longer than a lease.
 
-    Where that does not work, who holds it learns so when it renews the lease itself, or publishes.
+    Errors are ignored. The run notices a lost lease when it renews the lease itself, or publishes.
     """
     over = threading.Event()
 
@@ -116,13 +117,13 @@ def renewing(renew: Callable[[], object], every: timedelta = LEASE_TIME / 4) -> 
 
 
 def holder(work: Storage) -> Lease | None:
-    """The lease of a run that is under way, as far as can be known; None where there is none."""
+    """Return the lease of a run in progress, or None."""
     held, _ = _held(work)
     return held if held is not None and _is_alive(held, work.now()) else None
 
 
 def _held(work: Storage) -> tuple[Lease | None, Expect]:
-    """The lease, None where there is none that can be read, and what must be there for it to be replaced."""
+    """Return the readable lease or None, and the condition for replacing it."""
     stored = work.get(LEASE)
     if stored is None:
         return None, ABSENT
@@ -140,7 +141,7 @@ def _is_alive(lease: Lease, now: datetime) -> bool:
 
 
 def _is_gone(lease: Lease) -> bool:
-    """Whether the holder was a process of this host that is no longer there."""
+    """Return True if the holder was a process of this host that no longer exists."""
     if lease.host != socket.gethostname():
         return False
     if lease.pid == os.getpid():

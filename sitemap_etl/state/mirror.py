@@ -1,10 +1,9 @@
-"""A mirror: the rows of a source as they were extracted, by key, so that a night which reads only what changed is a
-full night all the same.
+"""Store a mirror: the rows of a source as extracted, by key. A run that reads only changes merges them into it.
 
 A row's key is text; its *slot* is the first byte of the key's hash. A mirror has a power of two of buckets, at most
-`SLOTS`, each of neighbouring slots: a base file and up to `DELTAS` deltas, Parquet, verified whole before they are
-decoded. Newer files win; a row of a delta may say that its key is gone. Beside the source's columns each row has
-its key and the run that read it.
+`SLOTS`, each with a range of slots. A bucket has a base file and up to `DELTAS` deltas. All are Parquet files that are
+verified whole before they are decoded. Newer files win, and a row of a delta can mark its key as deleted. Each row has
+the source's columns, its key, and the run that read it.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from sitemap_etl.storage import Storage
 
 SLOTS: Final = 256
 DELTAS: Final = 8
-"""Deltas of a bucket; the next one is folded into a new base."""
+"""Largest number of deltas of a bucket. The next one is folded into a new base."""
 FOLD: Final = 10
-"""Deltas are folded in too where they have a row for every so many of the base."""
+"""Deltas are folded into a new base too when they have one row per this many rows of the base."""
 BUCKET_ROWS: Final = 2_000_000
 BUCKET_BYTES: Final = 128 * 1024 * 1024
-"""What a bucket is planned for: rows, and bytes as they are staged."""
+"""Planned size of a bucket: rows, and bytes as staged."""
 KEY: Final = "sitemap_etl:key"
 RUN: Final = "sitemap_etl:run"
 OWN: Final = (KEY, RUN, GONE, ORDER)
-"""Columns that are ours; no source has columns of these names."""
+"""Reserved columns. Sources must not have columns with these names."""
 _GROUP_ROWS: Final = 100_000
-"""Rows of a row group: what is decoded at a time."""
+"""Rows of a row group, which is decoded at once."""
 _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
@@ -73,7 +72,7 @@ def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
 
 
 def _hexadecimal(array: pa.Array) -> pa.Array:
-    """Bytes as text; null where there are none."""
+    """Return bytes as hexadecimal text, null for null or empty bytes."""
     offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     digits = np.stack((_HEX[data >> 4], _HEX[data & 15]), axis=1).ravel()
@@ -84,24 +83,24 @@ def _hexadecimal(array: pa.Array) -> pa.Array:
 
 
 def slots(keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The slot of each key: uint8."""
+    """Return the slot of each key: uint8."""
     return (hash64(keys) >> np.uint64(56)).astype(np.uint8)
 
 
 def buckets_for(rows: int, size: int) -> int:
-    """How many buckets so many rows and staged bytes want: a power of two."""
+    """Return the number of buckets for this many rows and staged bytes: a power of two."""
     wanted = max(-(-rows // BUCKET_ROWS), -(-size // BUCKET_BYTES), 1)
     return min(SLOTS, 1 << (wanted - 1).bit_length())
 
 
 def slots_of(bucket: int, buckets: int) -> tuple[int, int]:
-    """The slots of a bucket: the first, and past the last."""
+    """Return the slots of a bucket: first, and past the last."""
     width = SLOTS // buckets
     return bucket * width, (bucket + 1) * width
 
 
 def read_mirror(work: Storage, key: str) -> Mirror:
-    """A generation of a mirror. Raises DamagedState where it is gone or damaged."""
+    """Return a version of a mirror. Raises DamagedState if it is missing or damaged."""
     try:
         found = read_document(work, key, Mirror)
     except DamagedState as error:
@@ -115,7 +114,7 @@ _REMEDY: Final = "Restore it from a backup of the state, or run with --full, whi
 
 
 class MirrorWriter:
-    """Writes a file of a mirror to a local path; `put` keeps it in the state. Small tables are gathered."""
+    """Writer of a mirror's file to a local path. Small tables are combined. `put` stores the file in the state."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.rows = 0
@@ -126,7 +125,7 @@ class MirrorWriter:
         self._pending_rows = 0
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows, of the schema's columns in any order."""
+        """Append rows. They have the schema's columns in any order."""
         if not rows.num_rows:
             return
         self._pending.append(rows.select(self.schema.names).cast(self.schema))
@@ -141,7 +140,7 @@ class MirrorWriter:
             self._pending, self._pending_rows = [], 0
 
     def put(self, work: Storage, key: str) -> MirrorFile:
-        """Keep the file; gives the record of it."""
+        """Store the file and return its record."""
         self._flush()
         self._writer.close()
         with self._path.open("rb") as file:
@@ -153,9 +152,9 @@ class MirrorWriter:
 def stored_rows(
     work: Storage, buckets: Sequence[MirrorBucket], newer: Sequence[pa.Array], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of some buckets, but for the keys in `newer`; of each key the newest, none where that says it is gone.
+    """Yield the rows of buckets, the newest of each key, without deleted keys and without the keys in `newer`.
 
-    `columns`: those of the source wanted; None: all. Each table has KEY and RUN besides.
+    `columns`: source columns to read; None means all. Each table has KEY and RUN too.
     """
     for bucket in buckets:
         keys = list(newer)
@@ -173,12 +172,12 @@ def stored_rows(
 
 
 def bucket_of(key: str, buckets: int) -> int:
-    """The bucket of a key."""
+    """Return the bucket of a key."""
     return int(slots(pa.array([key], pa.string()))[0]) * buckets // SLOTS
 
 
 def rows_with_key(work: Storage, mirror: Mirror, key: str) -> pa.Table | None:
-    """Everything that a mirror holds of a key, each version of its row as it was read; None where it has none."""
+    """Return all versions of a key's row in the mirror, as read, or None if it has none."""
     found = []
     for file in mirror.buckets[bucket_of(key, len(mirror.buckets))].files():
         for table in _read(work, file, None):
@@ -189,7 +188,7 @@ def rows_with_key(work: Storage, mirror: Mirror, key: str) -> pa.Table | None:
 
 
 def without_keys(work: Storage, mirror: Mirror, keys: Collection[str], run_id: str) -> Mirror:
-    """The mirror without whatever it holds of these keys. Files that have some of it are written anew."""
+    """Return the mirror without any row of these keys. Files that have such rows are written again."""
     buckets = list(mirror.buckets)
     lost = pa.array(sorted(keys), pa.string())
     for at in {bucket_of(key, len(buckets)) for key in keys}:
@@ -201,7 +200,7 @@ def without_keys(work: Storage, mirror: Mirror, keys: Collection[str], run_id: s
 
 
 def _without(work: Storage, file: MirrorFile, keys: pa.Array, section: str, run_id: str) -> MirrorFile | None:
-    """The file without the rows of these keys: itself where it has none of them, None where it has nothing else."""
+    """Return the file without rows of these keys: the same file if it has none, None if it has no other rows."""
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         writer: MirrorWriter | None = None
         for table in _read(work, file, None):
@@ -214,7 +213,7 @@ def _without(work: Storage, file: MirrorFile, keys: pa.Array, section: str, run_
 
 
 def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-    """The rows of a file, in pieces, once its bytes are known to be those that were put. Raises DamagedState."""
+    """Yield the rows of a file in batches, after verifying its bytes. Raises DamagedState."""
     stored = work.get(file.key)
     where = work.url_of(file.key)
     if stored is None:

@@ -1,13 +1,13 @@
-"""What a site remembers between runs, under `<work>/<name>/`: documents and snapshots, verified as they are read.
+"""Read and write the state of a site under `<work>/<name>/`: documents and snapshots, verified on each read.
 
-`current.json` names the manifest that is published and, while a publish is under way, its intent. It
-is replaced by compare-and-swap only. Everything else is written once under a name of its own.
+`current.json` names the manifest of the current release and, during a publish, its intent. It is replaced by
+compare-and-swap only. All other objects are written once, under unique names.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -28,28 +28,30 @@ from sitemap_etl.state.records import Current, Document, LastRun, Manifest, Owne
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
-"""State that nothing references is removed when older; retired files are deleted after it."""
+"""Grace period: age at which unreferenced state is removed, and at which replaced files are deleted."""
 _RENEW: Final = timedelta(days=1)
-"""A snapshot that is there already is written again when older, so that no clean-up takes it from under us."""
+"""Age at which an existing snapshot is written again, so that no clean-up removes it while it is needed."""
 _JSON: Final = "application/json"
 _WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Files are made side by side already; handing their columns to threads costs more than it gives."""
 _READ: Final = pa.ipc.IpcReadOptions(use_threads=False)
+_BATCH_ROWS: Final = 100_000
+"""Rows of a snapshot that are written together. A shard has fewer."""
 _TRIES: Final = 5
-"""So often a swap is tried again where another run was faster."""
+"""Attempts at a swap when other runs are faster."""
 
 _D = TypeVar("_D", bound=Document)
 
 
 def put_document(storage: Storage, key: str, document: Document, *, expect: Expect = None) -> Stat:
-    """Write a document. Raises PreconditionFailed where something else is there than `expect`."""
+    """Store a document. Raises PreconditionFailed if the stored object differs from `expect`."""
     return storage.put(key, seal(encode(document)), content_type=_JSON, expect=expect)
 
 
 def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str | None] | None:
-    """A document and its ETag; None where there is none.
+    """Return a document and its ETag, or None if it does not exist.
 
-    Raises DamagedState where it can't be believed, Refused where a newer release wrote it.
+    Raises DamagedState if it is damaged, Refused if a newer version wrote it.
     """
     stored = storage.get(key)
     if stored is None:
@@ -58,7 +60,7 @@ def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str |
 
 
 def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
-    """The document in these bytes, of this format or an earlier one. `where`: its address, for messages."""
+    """Return the document in these bytes, of any format that this version reads. `where`: its address, for messages."""
     body = unseal(data, where)
     found = body.setdefault("format", 1)
     if not isinstance(found, int) or found < 1:
@@ -82,21 +84,21 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
 
 
 class AnothersState(Refused):
-    """The state is that of another site, or of one that is published elsewhere."""
+    """The state belongs to another site, or to a site that publishes elsewhere."""
 
 
 class Held(Frozen):
-    """`state/current.json` and the ETag it was read with (None: there is none yet)."""
+    """`state/current.json` as read."""
 
     current: Current
-    etag: str | None
+    etag: str | None  # ETag for the swap; None if the object does not exist yet
 
 
 class State:
-    """The state of one site. `storage` is rooted at `<work>/<name>`.
+    """The state of one site.
 
-    `owner`: gives where the site publishes to; None where it makes no difference, because nothing is changed.
-    `moved`: another site's state, or that of another place, is meant to be this one's from now on.
+    `storage`: rooted at `<work>/<name>`. `owner`: returns the places that the site publishes to; None for commands that
+    change nothing. `moved`: take over the state of another site or place.
     """
 
     def __init__(
@@ -113,20 +115,22 @@ class State:
         self.site = site
         self._make_owner = owner
         self._moved = moved
-        self._read: tuple[bytes, Current] | None = None  # what `current.json` was, which is read before every write
-        self._ours: str | None = None  # key of a manifest that was found to lie where this site publishes to
+        self._read: tuple[bytes, Current] | None = None  # bytes and content of `current.json` at the last read
+        self._ours: str | None = None  # key of a manifest that was published to this site's place
 
     @cached_property
     def owner(self) -> Owner | None:
-        """Where this site publishes to."""
+        """The places that this site publishes to, or None."""
         return None if self._make_owner is None else self._make_owner()
 
     def current(self) -> Current:
-        """What is published now. Raises Refused where the state is another site's, or that of another place."""
+        """Return `current.json`. Raises as `held`."""
         return self.held().current
 
     def held(self) -> Held:
-        """What is published now, to be swapped. Raises as `current`."""
+        """Return `current.json` with its ETag, for a swap. Raises Refused if the state belongs to another site or
+        place.
+        """
         stored = self.storage.get(layout.CURRENT)
         if stored is None:
             self._demand_nothing()
@@ -141,7 +145,7 @@ class State:
         return Held(current, etag)
 
     def _demand_nothing(self) -> None:
-        """Raise DamagedState where sets lie there of which nothing tells which one is published."""
+        """Raise DamagedState if there are manifests without a `current.json` that says which one is current."""
         if next(iter(self.storage.list(layout.MANIFESTS)), None) is not None:
             raise DamagedState(
                 f"{self.storage.url_of(layout.CURRENT)} is missing, although published sets lie beside it: it is not "
@@ -154,7 +158,9 @@ class State:
             raise self._anothers(current, None if current.owner is None else current.owner.describe())
 
     def _check_place(self, current: Current) -> None:
-        """A state of a release that did not record the place is ours where its set lies in ours."""
+        """Raise AnothersState if the state was published to another place. Early versions recorded no place: then the
+        manifest's counts.
+        """
         if self.owner is None:
             return
         if current.owner is not None:
@@ -167,7 +173,7 @@ class State:
             self._ours = current.manifest
 
     def _anothers(self, current: Current, to: str | None) -> AnothersState:
-        """The refusal of a state whose set is published `to` another place, or is that of another site."""
+        """Return the error for a state of another site, or of a release that was published `to` another place."""
         theirs = f"{current.name} ({current.site})" + ("" if to is None else f", published to {to}")
         if current.owner is not None and current.owner.site_file:
             theirs += f", by {current.owner.site_file} on {current.owner.host}"
@@ -183,18 +189,18 @@ class State:
         )
 
     def owned(self, current: Current) -> Current:
-        """`current` with what this site is called and where it publishes to."""
+        """Return `current` with this site's name and places."""
         return current if self.owner is None else replace(current, name=self.name, site=self.site, owner=self.owner)
 
     def swap(self, old: Held, new: Current) -> Held:
-        """Replace `current.json`, only if it is still `old`. Raises PreconditionFailed if it is not."""
+        """Replace `current.json` if it is still `old`. Raises PreconditionFailed if it is not."""
         expect: Expect = ABSENT if old.etag is None else old.etag
         new = replace(new, serial=old.current.serial + 1)
         stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
         return Held(new, stat.etag)
 
     def fence(self) -> None:
-        """Replace `current.json` by itself, so that a run which has read it before can neither claim nor commit."""
+        """Write `current.json` again unchanged, so that a run which read it before can't claim or commit."""
         for _ in range(_TRIES):
             held = self.held()
             with suppress(PreconditionFailed):
@@ -203,7 +209,9 @@ class State:
         raise Unavailable(f"{self.storage.url_of(layout.CURRENT)} is replaced again and again by other runs. Try again")
 
     def manifest(self, key: str | None) -> Manifest | None:
-        """A manifest by its key. Raises DamagedState where it is gone or damaged, Refused where it is newer."""
+        """Return a manifest by its key. Raises DamagedState if it is missing or damaged, Refused if a newer version
+        wrote it.
+        """
         if key is None:
             return None
         found = read_document(self.storage, key, Manifest)
@@ -215,45 +223,45 @@ class State:
         return found[0]
 
     def kept_manifest(self, key: str) -> Manifest | None:
-        """A manifest by its key; None where it is no longer kept."""
+        """Return a manifest by its key, or None if it no longer exists."""
         found = read_document(self.storage, key, Manifest)
         return None if found is None else found[0]
 
     def readable_manifest(self, key: str) -> Manifest | None:
-        """The same; None also where it is damaged: what is lost is what this set alone could tell."""
+        """Return a manifest by its key, or None if it no longer exists or is damaged."""
         with suppress(DamagedState):
             return self.kept_manifest(key)
         return None
 
     def put_manifest(self, manifest: Manifest) -> str:
-        """Write a manifest; gives its key. Raises PreconditionFailed where another try of the run writes it as well."""
+        """Store a manifest and return its key. Raises PreconditionFailed if another try of the run stores it too."""
         key = layout.manifest(manifest.run_id)
-        # What is there is of an earlier claim of this run: it may name other ETags of the same objects, and ours are
-        # newer. A late request of that claim must not find it as it expects.
+        # An existing manifest is from an earlier claim of this run and can have older ETags. The condition makes a
+        # late request of that claim fail.
         there = self.storage.stat(key)
         put_document(self.storage, key, manifest, expect=ABSENT if there is None else there.etag)
         return key
 
     def put_snapshot(self, rows: pa.Table) -> str:
-        """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
+        """Store rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes. Return the key."""
         sha256, data = snapshot_of(rows)
         key = layout.snapshot(sha256)
         self._keep(key, data, sha256)
         return key
 
     def _keep(self, key: str, data: bytes | memoryview, sha256: str) -> None:
-        """Put what is named by its hash, or see that it is there and stays for now."""
+        """Store data that is named by its hash, unless it exists and is recent."""
         there = self.storage.get(key) if self.storage.conditional else None
         if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
             self.storage.put(key, data, sha256=sha256)
 
     def put_robots(self, data: bytes) -> None:
-        """Keep a robots.txt under the hash of its bytes."""
+        """Store a robots.txt under the hash of its bytes."""
         sha256 = hashlib.sha256(data).hexdigest()
         self._keep(layout.robots(sha256), data, sha256)
 
     def robots(self, key: str) -> bytes:
-        """A robots.txt that was kept. Raises DamagedState where it is gone, or has other bytes than its name says."""
+        """Return a stored robots.txt. Raises DamagedState if it is missing or its bytes don't match its name."""
         stored = self.storage.get(key)
         where = self.storage.url_of(key)
         if stored is None:
@@ -266,11 +274,24 @@ class State:
         return stored.data
 
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
+        """Return the rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
 
-        Raises DamagedState where it is gone, or where its bytes are not those that its name says: they are
-        verified before anything is decoded.
+        Raises DamagedState if it is missing, or if its bytes don't match its name: they are verified before anything
+        is decoded.
         """
+        reader, schema = self._snapshot(key, columns)
+        return conform(reader.read_all(), schema)
+
+    def snapshot_batches(self, key: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of a snapshot as they were written together. Memory holds its compressed bytes and one table.
+
+        Raises as `snapshot`.
+        """
+        reader, schema = self._snapshot(key, columns)
+        for batch in reader:
+            yield conform(pa.Table.from_batches([batch]), schema)
+
+    def _snapshot(self, key: str, columns: Sequence[str] | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
         stored = self.storage.get(key)
         where = self.storage.url_of(key)
         if stored is None:
@@ -286,7 +307,7 @@ class State:
             reader = pa.ipc.open_stream(
                 pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
             )
-        return conform(reader.read_all(), schema)
+        return reader, schema
 
 
 def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
@@ -295,14 +316,15 @@ def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
     """
     used = filled(rows) or ["loc"]
     schema = rows.select(used).schema
-    batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_WRITE) as writer:
-        writer.write_batch(batch)
+        for start in range(0, max(rows.num_rows, 1), _BATCH_ROWS):
+            part = rows.slice(start, _BATCH_ROWS)
+            writer.write_batch(pa.record_batch([exact(column_of(part, name)) for name in used], schema=schema))
     data = memoryview(sink.getvalue())
     return hashlib.sha256(data).hexdigest(), data
 
 
 def ended(current: Current, run_id: str, at: str, status: str) -> Current:
-    """`current` after a run that ended."""
+    """Return `current` with this run as the last one."""
     return replace(current, last_run=LastRun(run_id, at, status))

@@ -1,4 +1,4 @@
-"""Where things are kept: a folder or a bucket, behind one protocol with conditional writes."""
+"""Folders and buckets behind one protocol with conditional writes."""
 
 from __future__ import annotations
 

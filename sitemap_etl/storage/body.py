@@ -1,4 +1,4 @@
-"""The bytes of a put, from whatever they come in."""
+"""The bytes of a put, from bytes, buffers or a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CHUNK = 1 << 20
 
 
 class Body:
-    """The bytes to put: their size, their hash and the ways to go through them. Can be read several times.
+    """The bytes to put, with their size and hash. They can be read several times.
 
-    Raises `Refused` where the data is a path that can't be read.
+    Raise `Refused` if the data is a path that can't be read.
     """
 
     def __init__(self, data: Data) -> None:
@@ -35,25 +35,25 @@ class Body:
             self.size = sum(part.nbytes for part in self._parts)
 
     def chunks(self) -> Iterator[memoryview]:
-        """All bytes in order; a file's in pieces of 1 MiB at most."""
+        """Yield all bytes in order. A file is read in pieces of at most 1 MiB."""
         if self.path is None:
             yield from self._parts
             return
         with self.path.open("rb", buffering=0) as file:
-            # No larger than the file: clearing a whole chunk costs several times what hashing a small file does.
+            # Not larger than the file: clearing a whole chunk costs several times as much as hashing a small file.
             buffer = memoryview(bytearray(min(_CHUNK, max(self.size, 1))))
             while count := file.readinto(buffer):
                 yield buffer[:count]
 
     def sha256(self) -> str:
-        """The SHA-256 of all bytes, as 64 hexadecimal digits."""
+        """Return the SHA-256 of all bytes, as 64 hexadecimal digits."""
         digest = hashlib.sha256()
         for chunk in self.chunks():
             digest.update(chunk)
         return digest.hexdigest()
 
     def open(self) -> BinaryIO | bytes:
-        """What an HTTP client sends: the open file, or one bytes object. The caller closes a file."""
+        """Return the body for an HTTP client: the open file, or one bytes object. The caller closes the file."""
         if self.path is not None:
             return self.path.open("rb")
         if len(self._parts) == 1 and isinstance(self._parts[0].obj, bytes):
@@ -63,5 +63,5 @@ class Body:
         return b"".join(self._parts)
 
     def equals(self, data: bytes) -> bool:
-        """Whether these are the same bytes, by length and SHA-256."""
+        """Return True if the data is the same, by length and SHA-256."""
         return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.sha256()

@@ -1,9 +1,9 @@
-"""Writing in a folder that others write in and read from: temporary names, turns, syncs.
+"""Write files in a folder that other processes read and write: temporary names, syncs, errors.
 
-A file is written under a hidden name beside its place, so that a rename can put it there whole. Writers
-take turns by a lock on the folder itself (flock on its descriptor), so that no lock file is left lying in
-a public folder. What a killed process leaves is a temporary file, which has no key and is removed when a
-day old.
+A file is first written under a hidden temporary name, and then renamed, so that it appears whole. A killed process
+leaves a temporary file, which has no key and is removed after a day.
+
+A durable write syncs the file before the rename and the folder after it. A new folder is synced into its parent.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _FIRST_PAUSE: Final = 0.001
 _LONGEST_PAUSE: Final = 0.05
 
 MISSING: Final = (FileNotFoundError, NotADirectoryError)
-"""What the system raises where a path leads to nothing."""
+"""Exceptions for a path that does not exist."""
 
 _TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
 _NAME_BYTES: Final = 255
 _RACES: Final = 100
-"""Tries to make a folder that others remove; a link that leads to nothing fails each."""
+"""Attempts to create a folder that others remove. A broken link makes all of them fail."""
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is one that is being written, or was when its writer was killed."""
+    """Return True for a temporary name: of a file that is being written, or whose writer was killed."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def temporary(path: Path) -> Path:
-    """A name beside `path` that nobody else has."""
+    """Return a unique temporary path in the same folder."""
     ending = f".{secrets.token_hex(8)}.tmp"
     begin = os.fsdecode(os.fsencode(path.name)[: _NAME_BYTES - len(ending) - 1])
     return path.with_name(f".{begin}{ending}")
@@ -93,9 +93,9 @@ def _create_beside(path: Path, *, durable: bool) -> tuple[Path, int]:
 
 
 def link_or_rename(beside: Path, path: Path) -> None:
-    """Give the file its name, where nothing has it: also right against programs that don't take turns.
+    """Give the file its name, unless that name exists. This is safe against programs that don't lock the folder.
 
-    Raises FileExistsError. Where the file system has no hard links, only the caller's turn protects.
+    Raise FileExistsError. On a file system without hard links, only the caller's lock protects the name.
     """
     try:
         os.link(beside, path)
@@ -150,7 +150,7 @@ def _lock(file: int, folder: Path, stop: float) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Put the folder's names on the disk."""
+    """Sync the folder's directory entries to disk."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(file)
@@ -159,7 +159,7 @@ def sync(folder: Path) -> None:
 
 
 def prune(folder: Path, root: Path) -> None:
-    """Remove `folder` and those above it, up to `root`, as far as they are empty: a bucket has no empty folders."""
+    """Remove `folder` and its parents below `root` while they are empty. A bucket has no empty folders either."""
     with suppress(OSError):
         while root in folder.parents:
             folder.rmdir()
@@ -167,7 +167,7 @@ def prune(folder: Path, root: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the folder's stale temporary files."""
+    """Remove stale temporary files in the folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if is_temporary(entry.name):
@@ -182,7 +182,7 @@ def remove_stale(path: Path) -> None:
 
 
 _TRIES: Final = 100
-"""How often a folder is made whose parent another thread removes as empty. /proc and the like make none at all."""
+"""Attempts to create a folder whose parent another thread removes as empty. In /proc, all of them fail."""
 
 
 def _make(folder: Path, *, durable: bool) -> None:
@@ -225,7 +225,7 @@ _ERRORS: Final[dict[int, tuple[type[SitemapEtlError], str]]] = {
 
 
 def translated(error: OSError, action: str, url: str) -> SitemapEtlError:
-    """The error of our tree for what the system raised as it was to `action` (read, write, …) `url`."""
+    """Return our error for an OSError. `action`: the failed operation on `url`, such as read or write."""
     kind, sentence = _ERRORS.get(
         error.errno or 0, (Unavailable, "{text}. Try again; if the error persists, check the disk.")
     )

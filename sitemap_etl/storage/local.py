@@ -1,6 +1,6 @@
-"""A folder as a storage: whole files appear by rename, conditions hold against other processes.
+"""A folder as a storage. Files appear whole, by rename, and conditions hold against other processes.
 
-The etag is the SHA-256 of the content, so `stat` reads the file to know it, and `list` does not.
+The etag is the SHA-256 of the content. `stat` reads the file to compute it; `list` leaves it out.
 """
 
 from __future__ import annotations
@@ -156,15 +156,16 @@ class LocalStorage:
             return True
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """As the protocol says; etags are None. Removes stale temporary files that it comes across."""
+        """Yield every object, with None as its etag, and remove stale temporary files on the way."""
         check_prefix(prefix)
         folder, _, begin = prefix.rpartition("/")
         with self._errors("list", prefix):
             yield from self._walk(self._base / folder, f"{folder}/" if folder else "", begin)
 
     def now(self) -> datetime:
-        """By the clock that stamps the files: the time of one just made, which on a network drive is the server's.
-        By this machine's clock where none can be made (yet).
+        """Return the time of the clock that stamps files; on a network drive, that is the server's.
+
+        Create a file to read its time. If that fails, return the time of this machine's clock.
         """
         probe = temporary(self._base / "now")
         try:
@@ -185,7 +186,7 @@ class LocalStorage:
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int | None]:
-        """The file's descriptor; None where the key names no file."""
+        """Yield the file's descriptor, or None if the key names no file. Raise `Refused` if it is not a file."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except MISSING:
@@ -206,7 +207,7 @@ class LocalStorage:
             return _stat(key, os.fstat(file), digest)
 
     def _place(self, key: str, path: Path, beside: Path, expect: Expect) -> None:
-        """Give the written file its name."""
+        """Move the temporary file to its final path."""
         if path.is_dir():
             raise Refused(f"{path} is a folder: expected a file or no file yet. Move it away or use another name.")
         if expect is ABSENT and self.conditional:
@@ -223,7 +224,7 @@ class LocalStorage:
         return turn(folder) if self.conditional else nullcontext()
 
     def _walk(self, folder: Path, top: str, begin: str) -> Iterator[Stat]:
-        """The files of one folder and those below it, as keys that begin with `top`."""
+        """Yield the files of a folder and its subfolders, as keys that begin with `top`."""
         try:
             with os.scandir(folder) as entries:
                 found = [entry for entry in entries if entry.name.startswith(begin)]
@@ -244,7 +245,7 @@ class LocalStorage:
                         yield _stat(top + entry.name, status, None)
 
     def _sweep(self, folder: Path) -> None:
-        """Remove stale temporary files, once for each folder written to."""
+        """Remove stale temporary files, once for each folder that is written to."""
         with self._sweeping:
             if folder in self._swept:
                 return
@@ -252,7 +253,7 @@ class LocalStorage:
         sweep(folder)
 
     def _check_root(self) -> None:
-        """A missing folder holds nothing; a file in its place is a mistake."""
+        """Raise `Refused` if the folder is a file. A missing folder is fine: it is empty."""
         if self._root.exists() and not self._root.is_dir():
             raise Refused(f"{self._root} is a file: expected a folder, or no file yet")
 

@@ -1,13 +1,16 @@
-"""What a storage is: keys to bytes, each write and delete with an optional condition.
+"""The protocol of a storage: keys and their bytes, with an optional condition for each write and delete.
 
-Two things fulfil it: a folder (`local`) and a bucket (`s3`). They agree on everything a test can see,
-so that a run in a folder proves something about a run in a bucket:
+A folder (`local`) and a bucket (`s3`) implement it. They behave the same in every test, so that a run in a folder
+proves something about a run in a bucket:
 
-- A key is text of segments joined by `/`, as in S3: no leading slash, no empty, `.` or `..` segment.
-- A put is all or nothing, also for a reader who looks meanwhile and after a kill.
-- A put that finds its own bytes under the key has succeeded, whatever it expected: the answer to an
-  earlier try of it may have been lost. Who needs to know that *they* wrote puts their name into the bytes.
-- `list` gives every key once, in an order of the store's own: AWS goes by the keys' bytes, SeaweedFS folder by folder.
+- A key consists of segments joined by `/`, as in S3: no leading slash, no empty, `.` or `..` segment.
+- A put is all or nothing, for concurrent readers and after a kill.
+- A put that finds its own bytes under the key has succeeded, whatever it expected: the response to an earlier try may
+  have been lost. A writer that must distinguish its writes puts its name into the bytes.
+- A put or a delete is durable when it returns: a later power failure does not take it back. So a failure leaves what
+  some moment of the run had, and the order of publishing is all that protects a release. A folder that is opened with
+  `durable=False` promises nothing after a power failure.
+- `list` yields every key once. AWS sorts keys by bytes, SeaweedFS lists folder by folder.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Data: TypeAlias = "bytes | bytearray | memoryview | Sequence[Buffer] | Path"
-"""What can be put: bytes, buffers to be written one after the other, or a local file's path."""
+"""Data to put: bytes, buffers to write one after the other, or the path of a local file."""
 
 
 class Absent(Enum):
@@ -38,17 +41,17 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Expect that nothing is under the key."""
+"""The expectation that the key does not exist."""
 
 Expect: TypeAlias = "str | Literal[Absent.ABSENT] | None"
-"""What must be under a key for a write to happen: this etag, nothing, or whatever (None)."""
+"""The condition of a write: this etag, no object (`ABSENT`), or no condition (None)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What is known of an object without reading it. `size` in bytes, `modified` by the store's clock, in UTC.
+    """The metadata of an object. `size` in bytes, `modified` by the store's clock, in UTC.
 
-    `etag` stands for the content; a folder's `list` leaves it None, for it would have to read every file.
+    `etag` identifies the content. It is None in the `list` of a folder, which would have to read every file.
     """
 
     key: str
@@ -59,7 +62,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object that was read whole. `known_sha256`: of its data, where the store has taken it of what it read."""
+    """An object with its data. `known_sha256`: the SHA-256 of the data, if the store has computed it already."""
 
     stat: Stat
     data: bytes
@@ -67,12 +70,12 @@ class Stored:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the data, in hexadecimal."""
+        """SHA-256 of the data, in hexadecimal."""
         return self.known_sha256 or hashlib.sha256(self.data).hexdigest()
 
 
 class PreconditionFailed(Refused):
-    """Something else is under the key than was expected. `found` is what is there, None where nothing is."""
+    """The object under a key differs from the expected one. `found`: that object, or None if there is none."""
 
     def __init__(self, message: str, *, key: str = "", found: Stat | None = None) -> None:
         super().__init__(message)
@@ -81,41 +84,42 @@ class PreconditionFailed(Refused):
 
 
 class Unreadable(Unavailable):
-    """What is stored under a key is not what its checksum says: it was changed on its way there, or since."""
+    """The stored object does not match its checksum: it was changed during or after its upload."""
 
 
 class Storage(Protocol):
-    """An object store or a folder. Safe for use by several threads.
+    """An object store or a folder. Several threads can use it.
 
-    Any method may raise `Unavailable` where the store does not answer (a put may then have happened or
-    not) and `Refused` where it says no; `ConfigError` where a key can't be one.
+    Any method can raise `Unavailable` if the store does not answer (a put may or may not have happened), `Refused` if
+    the store refuses, and `ConfigError` if a key is not valid.
     """
 
     @property
     def url(self) -> str:
-        """Where it is, for messages: `s3://bucket/prefix` or the folder's path, without a final slash."""
+        """Address for messages: `s3://bucket/prefix` or the folder's path, without a final slash."""
 
     @property
     def place(self) -> str:
-        """Where it really is, to be compared: a bucket's with its store's address, a folder's without links."""
+        """Address for comparisons: of a bucket with the address of its store, of a folder without links."""
 
     @property
     def conditional(self) -> bool:
-        """Whether the store itself enforces `expect`. If not, a look before the write stands in for it:
-        two writers at the same moment can then both succeed.
+        """True if the store itself enforces `expect`.
+
+        If not, the object is checked before the write, and two writers at the same moment can both succeed.
         """
 
     def url_of(self, key: str) -> str:
-        """The whole address of a key, for messages."""
+        """Return the full address of a key, for messages."""
 
     def get(self, key: str) -> Stored | None:
-        """The object; None where there is none."""
+        """Return the object, or None if there is none."""
 
     def read(self, key: str, start: int, length: int) -> bytes:
-        """Exactly `length` bytes from byte `start` on. Raises `Refused` where the object lacks them or is missing."""
+        """Return exactly `length` bytes from byte `start`. Raise `Refused` if the object is missing or too short."""
 
     def stat(self, key: str) -> Stat | None:
-        """Size, etag and time; None where there is none."""
+        """Return the metadata of the object, or None if there is none."""
 
     def put(
         self,
@@ -127,32 +131,32 @@ class Storage(Protocol):
         expect: Expect = None,
         sha256: str | None = None,
     ) -> Stat:
-        """Write the object. Raises `PreconditionFailed` where something else is there than `expect`.
+        """Write the object and return its metadata. Raise `PreconditionFailed` if `expect` does not hold.
 
-        `sha256`: that of the data, in hexadecimal, where it is known: it need not be taken again.
+        `sha256`: the SHA-256 of the data in hexadecimal, if it is known, so that it is not computed again.
         """
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
-        """Whether this call removed it: False where it was gone already (also by an earlier try of this call).
+        """Delete the object. Return False if it was already gone, even by an earlier try of this call.
 
-        Raises `PreconditionFailed` where another object than `expect` is there.
+        Raise `PreconditionFailed` if the object has another etag than `expect`.
         """
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Every object whose key begins with `prefix` (text, not a folder), once, in the store's order."""
+        """Yield every object whose key begins with `prefix` (text, not a folder), once, in the store's order."""
 
     def now(self) -> datetime:
-        """The time by the store's clock, in UTC: what `modified` can be compared with."""
+        """Return the time of the store's clock, in UTC, for comparisons with `modified`."""
 
     def sub(self, prefix: str) -> Storage:
-        """The part of this storage below `prefix/`."""
+        """Return the part of this storage below `prefix/`."""
 
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def check_key(key: str) -> str:
-    """The key, where it can be one. Raises `ConfigError`: keys come from names in the site file."""
+    """Return the key. Raise `ConfigError` if it is not valid, because keys come from names in the site file."""
     if not key:
         raise ConfigError("a key can't be empty: expected a name such as sitemap.xml")
     check_prefix(key)
@@ -162,7 +166,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix, where keys can begin with it. Raises `ConfigError`."""
+    """Return the prefix. Raise `ConfigError` if no valid key can begin with it."""
     problem = None
     segments = prefix.split("/")
     if prefix.startswith("/"):
@@ -181,7 +185,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def join(prefix: str, more: str) -> str:
-    """`prefix` (empty, or ending in a slash) with the segments of `more` and a final slash."""
+    """Return `prefix` (empty, or ending in a slash) with the segments of `more` and a final slash."""
     more = more.strip("/")
     if not more:
         return prefix
@@ -189,7 +193,7 @@ def join(prefix: str, more: str) -> str:
 
 
 def precondition_failed(url: str, key: str, expect: Expect, found: Stat | None) -> PreconditionFailed:
-    """The error that says what was expected under the key and what is there."""
+    """Return the error that names the expected and the actual object."""
     expected = "nothing there" if expect is ABSENT else f"etag {expect}"
     there = "nothing"
     if found is not None:

@@ -1,11 +1,11 @@
-"""A bucket as a storage, through boto3: any store that speaks S3.
+"""A bucket of any S3-compatible store as a storage, through boto3.
 
-Conditions are the store's own (If-None-Match: * and If-Match). What boto3 retries may have been applied the
-first time, with the answer lost: the second try then meets a condition that fails on our own object. So a
-412 is read back first, and our own bytes count as success.
+The store enforces conditions (If-None-Match: * and If-Match). boto3 can retry a request that succeeded and whose
+response was lost. The second try then fails on the object that the first one wrote. So after a 412, the object is
+read back, and our own bytes count as success.
 
-One PutObject writes an object of up to 5 GiB; there is no multipart upload, whose parts would outlive a
-killed process. Credentials, region and endpoint come from boto3's own chain.
+One PutObject writes an object of up to 5 GiB. There is no multipart upload, because its parts would survive a killed
+process. Credentials, region and endpoint come from boto3's own chain.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sitemap_etl.storage.s3_answers import (
 
 
 class S3Storage:
-    """Keys below `prefix` of a bucket. `client` is shared by the storages made by `sub`."""
+    """The keys below a prefix of a bucket. Storages made by `sub` share its client."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class S3Storage:
                 raise
             data = data_of(answer)
             if len(data) > length:
-                # A store that ignores Range sends the whole.
+                # A store that ignores Range sends the whole object.
                 data = data[start : start + length]
             if len(data) != length:
                 raise self._too_short(key, start, length, answer.get("ContentRange", "").rpartition("/")[2])
@@ -187,8 +187,8 @@ class S3Storage:
                 return self._settled(key, body, expect, None)
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
-        """As the protocol says. Looks first: there are stores that ignore If-Match on a delete, and none says
-        whether there was something to delete.
+        """Delete the object, after a check: some stores ignore If-Match on a delete, and no store reports whether
+        the object existed.
         """
         name = self._name(key)
         found = self.stat(key)
@@ -234,8 +234,9 @@ class S3Storage:
             asked["ContinuationToken"] = answer["NextContinuationToken"]
 
     def now(self) -> datetime:
-        """The Date of the store's answer to a HEAD for an object that need not exist. In whole seconds, as
-        `modified` is.
+        """Return the Date of the response to a HEAD request, in whole seconds, as in `modified`.
+
+        The object of the request need not exist.
         """
         with self._errors("read", "now"):
             try:
@@ -320,7 +321,7 @@ class S3Storage:
 
 
 def _encryption(sse: str | None) -> dict[str, str]:
-    """The arguments of PutObject for `AES256`, `aws:kms` or `aws:kms:<key id>`."""
+    """Return the arguments of PutObject for `AES256`, `aws:kms` or `aws:kms:<key id>`."""
     if sse is None:
         return {}
     if sse in ("AES256", "aws:kms"):

@@ -1,4 +1,4 @@
-"""Reading a store's answers: whole or not at all, and asked for again where that settles it."""
+"""Read responses of a store completely or not at all, and repeat requests whose outcome is open."""
 
 from __future__ import annotations
 

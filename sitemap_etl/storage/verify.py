@@ -1,4 +1,4 @@
-"""Writing with proof: what was put is read back and compared, byte for byte by length and hash."""
+"""Write an object, read it back, and compare it by length and hash."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def put_verified(
     expect: Expect = None,
     sha256: str | None = None,
 ) -> Stat:
-    """Put, then read back: the Stat of an object that is known to hold exactly `data`.
+    """Put an object and read it back. Return its Stat once it is proved to contain exactly `data`.
 
-    `sha256`: that of the data, where it is known. A checksum in the request is not proof enough: there are stores that
-    accept a wrong one. Reads the whole object into memory once. Raises what `put` and `get` raise, and `Unavailable`
-    where other bytes come back, naming both hashes: the object is then there, but is not what was sent.
+    `sha256`: the SHA-256 of the data, if it is known. A checksum in the request would not prove it, because some
+    stores accept a wrong one. The whole object is in memory once. Raise the errors of `put` and `get`, and
+    `Unavailable` with both hashes if other bytes come back; the damaged object is then in the store.
     """
     put = storage.put(key, data, content_type=content_type, cache_control=cache_control, expect=expect, sha256=sha256)
     back = storage.get(key)

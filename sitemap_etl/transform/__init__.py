@@ -7,6 +7,7 @@ duplicate. Every row that comes in goes out once: listed-to-be, excluded or reje
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -18,12 +19,13 @@ from sitemap_etl.arrow import column_of, is_text, mask_of, nulls_in, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, Tally
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
 from sitemap_etl.transform.columns import count_beyond, inventory_of, of_calendar, source_dates
-from sitemap_etl.transform.hooks import run_hook, where_mask
-from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
+from sitemap_etl.transform.hooks import is_repeatable, run_hook, where_mask
+from sitemap_etl.transform.rules import CONTRACT, Clock, Hook, Rules
 
-__all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
+__all__ = ["CONTRACT", "DELETED", "Clock", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
 
 _NO_ROWS: Final = pa.schema([INVENTORY.field("loc"), INVENTORY.field("row")]).empty_table()
 
@@ -33,7 +35,7 @@ class Outcome(Frozen):
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
     `kinds`: the fingerprint's columns and their kinds, where there is one. `bare`: how many addresses have no leading
-    slash, and one of them.
+    slash, and one of them. `repeatable`: a later run makes the same of the same rows.
     """
 
     rows: int
@@ -44,6 +46,7 @@ class Outcome(Frozen):
     foreign: Mapping[str, int]  # foreign origins → rows
     kinds: tuple[tuple[str, str], ...] = ()
     bare: tuple[int, str] = (0, "")
+    repeatable: bool = False
 
 
 def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
@@ -54,6 +57,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
     """
     rows = raw.num_rows
+    rules = replace(rules, clock=rules.clock.at(read_at))
     batch = Batch(_renamed(raw, rules), row, key, rules.section)
     if rules.deleted is not None:
         batch.drop(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
@@ -62,7 +66,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         batch.drop(~keep, "where", batch.excluded)
     notes = Tally()
     if rules.hook:
-        count_beyond(batch.table, rules, read_at, notes)
+        count_beyond(batch.table, rules, notes)
         batch.table = of_calendar(batch.table, rules)
         run_hook(batch, rules)
         if not batch.table.num_rows:  # nothing has made the columns that the rules name
@@ -75,7 +79,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         loc = loc.filter(pa.array(stay))
     loc = _exclude_by_rule(batch, loc, rules)
     _note_addresses(batch, loc, rules, notes)
-    inventory, kinds = inventory_of(batch, loc, rules, read_at, notes)
+    inventory, kinds = inventory_of(batch, loc, rules, notes)
     result = Outcome(
         rows,
         inventory,
@@ -85,6 +89,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         dict(canonical.foreign),
         kinds,
         canonical.bare,
+        is_repeatable(rules) and FUTURE not in notes.counts and not rules.clock.asked,
     )
     if rows != result.inventory.num_rows + result.excluded.num_rows + result.rejected.num_rows:
         raise AssertionError(f"{rules.section}: rows were lost between the rules")
@@ -93,7 +98,8 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
 
 def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | None]:
     """The lastmod of each raw row as its source has it. Raises as `transform`."""
-    found = source_dates(_renamed(raw, rules), rules, read_at, Tally())
+    rules = replace(rules, clock=rules.clock.at(read_at))
+    found = source_dates(_renamed(raw, rules), rules, Tally())
     return [None] * raw.num_rows if found is None else lastmod.texts(found).to_pylist()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from sitemap_etl.transform.rules import Rules
 
 
 def inventory_of(
-    batch: Batch, loc: pa.Array, rules: Rules, read_at: datetime, notes: Tally
+    batch: Batch, loc: pa.Array, rules: Rules, notes: Tally
 ) -> tuple[pa.Table, tuple[tuple[str, str], ...]]:
     """The inventory of the rows that will be listed, and the kinds of its fingerprint's columns."""
     columns: dict[str, pa.Array] = {"loc": loc, "row": batch.row}
@@ -38,7 +37,7 @@ def inventory_of(
     section = rules.settings
     if section.news:
         loc = _news(batch, loc, rules, columns, notes)
-    dated = source_dates(batch.table, rules, read_at, notes, loc)
+    dated = source_dates(batch.table, rules, notes, loc)
     if dated is not None:
         columns["moment"] = dated
     source = of_calendar(batch.table, rules)
@@ -93,9 +92,7 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
                 columns[name] = extensions.mobile(column, notes, loc=loc)
 
 
-def source_dates(
-    source: pa.Table, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None = None
-) -> pa.Array | None:
+def source_dates(source: pa.Table, rules: Rules, notes: Tally, loc: pa.Array | None = None) -> pa.Array | None:
     """The lastmod of each row as its source has it, as a moment; None where the section takes none from there."""
     rule = rules.settings.lastmod
     names = rule.dates
@@ -104,7 +101,7 @@ def source_dates(
     if not names:
         return None
     require(source, names, rules, "lastmod")
-    dates = [_moments(column_of(source, name), name, rules, read_at, notes, loc) for name in names]
+    dates = [_moments(column_of(source, name), name, rules, notes, loc) for name in names]
     return dates[0] if len(dates) == 1 else lastmod.newest_of(dates)
 
 
@@ -123,7 +120,7 @@ def of_calendar(source: pa.Table, rules: Rules) -> pa.Table:
     return source
 
 
-def count_beyond(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> None:
+def count_beyond(source: pa.Table, rules: Rules, notes: Tally) -> None:
     """Count the dates that `of_calendar` takes from the lastmod columns, with the raw `loc` in the examples."""
     found = of_calendar(source, rules)
     for name in rules.settings.dates:
@@ -132,12 +129,10 @@ def count_beyond(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally
         column = column_of(source, name)
         lost = pc.and_(pc.is_valid(column), pc.is_null(column_of(found, name)))
         loc = column_of(source, "loc").filter(lost)
-        _moments(column.filter(lost), name, rules, read_at, notes, loc)
+        _moments(column.filter(lost), name, rules, notes, loc)
 
 
-def _moments(
-    column: pa.Array, name: str, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None
-) -> pa.Array:
+def _moments(column: pa.Array, name: str, rules: Rules, notes: Tally, loc: pa.Array | None) -> pa.Array:
     rule = rules.settings.lastmod
     return lastmod.moments(
         column,
@@ -145,7 +140,7 @@ def _moments(
         timezone=rule.timezone,
         unit=rule.unit,
         form=rule.format,
-        read_at=read_at,
+        read_at=rules.clock.unnoted,
         tally=notes,
         loc=loc,
     )

@@ -17,18 +17,30 @@ from sitemap_etl.transform.batch import Batch, listed
 from sitemap_etl.transform.rules import Rules
 
 
+def is_repeatable(rules: Rules) -> bool:
+    """Return True if a person's own code makes the same of the same rows on every run. A hook can do anything."""
+    if rules.hook is not None or rules.settings.where is None:
+        return rules.hook is None
+    from sitemap_etl.duckdb_session import names_the_time
+
+    return not names_the_time(rules.settings.where)
+
+
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
     import duckdb
 
-    from sitemap_etl.duckdb_session import opened
+    from sitemap_etl.duckdb_session import ambiguous_names, distinct_schema, labelled, opened
 
     where = rules.settings.where
     sql = f"SELECT coalesce(({where}\n), false) AS keep FROM batch"  # noqa: S608 - the person who writes the site file writes SQL
     with opened() as database:
         database.execute("SET preserve_insertion_order = true")  # the mask is laid over the table
         try:
-            database.register("batch", _comparable(table))
+            comparable = _comparable(table)
+            schema = distinct_schema(comparable.schema)
+            batches = [labelled(batch, schema) for batch in comparable.to_batches()]
+            database.register("batch", pa.Table.from_batches(batches, schema))
             predicate = database.sql(sql)
             why = _beyond_a_row(sql)
             if why is not None:
@@ -38,6 +50,12 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
                 )
             mask = predicate.to_arrow_table()
         except duckdb.Error as error:
+            twins = ambiguous_names(error, table.schema)
+            if twins is not None:
+                raise InvalidSource(
+                    f"section {rules.section}: where: {where!r} names a column that is not the only one: {twins}. "
+                    "Rename one of them in the source"
+                ) from error
             raise InvalidSource(
                 f"section {rules.section}: where: {where!r} can't be evaluated: {_words(error)}. "
                 f"The columns are: {listed(table.column_names)}"

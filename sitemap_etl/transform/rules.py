@@ -38,17 +38,44 @@ CONTRACT: Final = (
 """The columns that mean something in every source; any other is a signal for rules."""
 
 
+class Clock:
+    """The time as rules get it. It notes that a rule asked, because then the next run can make something else of a row.
+
+    Whatever else is neither in the row nor in the digest of the rules (page visits, the environment) belongs here too.
+    """
+
+    def __init__(self, now: datetime, read_at: datetime | None = None) -> None:
+        self._now = now
+        self.unnoted = read_at or now
+        """When the rows were read. Its user has to note what it changes, as `lastmod` does with dates in the future."""
+        self.asked = False
+
+    def now(self) -> datetime:
+        """Return the time of the run, with its zone."""
+        self.asked = True
+        return self._now
+
+    def at(self, read_at: datetime) -> Clock:
+        """Return a clock of the same run for rows that were read at this time, which nobody has asked."""
+        return Clock(self._now, read_at)
+
+
 class Rules(Frozen):
     """What one section does to its rows: its settings, and what the site and the run add to them."""
 
     settings: Section
     urls: urls.UrlRules
-    now: datetime
+    clock: Clock
     deleted: str | None = None  # column of the source that says that a row is gone; None: none, or already read
     hook: Hook | None = None  # what `transform:` names
     exclude: tuple[str, ...] = ()  # patterns of paths, of the site
     robots: bytes | None = None
     available: tuple[str, ...] = ()  # columns of the source, for messages: not all of them are read
+
+    @property
+    def now(self) -> datetime:
+        """The time of the run. The clock notes that a rule asked for it."""
+        return self.clock.now()
 
     @property
     def section(self) -> str:

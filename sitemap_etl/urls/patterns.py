@@ -8,7 +8,8 @@ with it (RFC 9309 section 2.2.3). Everything else stands for itself, in canonica
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from sitemap_etl.arrow import joined
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.spelling import spell
+
+_TOGETHER: Final = 10_000
+"""Characters of expressions that are matched at once."""
 
 
 class Expression(Frozen):
@@ -81,10 +85,22 @@ def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression])
             exact = pc.match_substring_regex(locs.filter(begins), f"^{re.escape(origin)}{regex}")
             begins = pc.replace_with_mask(begins, begins, exact)
         hits = pc.or_(hits, begins)
-    if everywhere:
-        regex = f"^{re.escape(origin)}(?:{'|'.join(everywhere)})"
+    for some in _grouped(everywhere):
+        regex = f"^{re.escape(origin)}(?:{'|'.join(some)})"
         hits = pc.or_(hits, pc.match_substring_regex(locs, regex).fill_null(False))
     return hits
+
+
+def _grouped(regexes: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the expressions in groups that RE2 can match at once: it refuses larger ones."""
+    group: list[str] = []
+    for regex in regexes:
+        if group and sum(map(len, group)) + len(regex) > _TOGETHER:
+            yield group
+            group = []
+        group.append(regex)
+    if group:
+        yield group
 
 
 def _origin_of_all(locs: pa.Array) -> str | None:

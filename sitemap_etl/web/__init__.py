@@ -1,7 +1,7 @@
-"""Every HTTP request of the product: bounded in bytes, in time and in redirects, and silent about secrets.
+"""All HTTP requests of the product, with limits on bytes, time and redirects, and without secrets in messages.
 
-`Client` asks; an answer is a `Fetched`, whatever its status, and a `WebError` says why there is none. Nothing else
-imports an HTTP library.
+`Client` sends requests. An answer with any status is a `Fetched`. A `WebError` means that there is no answer. Nothing
+else imports an HTTP library.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The client is loaded by whoever asks for one: it brings an HTTP library, which costs a tenth of a second."""
+    """Load the client on first use, because its HTTP library takes a tenth of a second to load."""
     if name in ("Client", "public_robots"):
         from sitemap_etl.web import client
 

@@ -1,4 +1,4 @@
-"""Addresses by themselves: fit to be shown, with or without a password, public or not. Loads no HTTP library."""
+"""Functions on addresses: remove or read a password, recognize public ones. They load no HTTP library."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _REACHABLE: Final = tuple(
         ),
     )
 )
-"""Parts of those ranges that are globally reachable."""
+"""Parts of these ranges that are globally reachable."""
 
 
 def shown_address(url: str) -> str:
-    """The address without user name and password, fit for a message."""
+    """Return the address without user name and password, for messages."""
     try:
         parts = urlsplit(url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else url
@@ -47,7 +47,7 @@ def shown_address(url: str) -> str:
 
 
 def credentials(url: str) -> tuple[str, str] | None:
-    """The user name and the password in an address; None where it has none. Raises `ValueError` for no address."""
+    """Return the user name and the password in an address, or None. Raise `ValueError` if the address is invalid."""
     parts = urlsplit(url)
     if parts.username is None and parts.password is None:
         return None
@@ -55,7 +55,7 @@ def credentials(url: str) -> tuple[str, str] | None:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is on the public internet, also if it wraps an IPv4 address."""
+    """Return True if an IP address is on the public internet, also if it wraps an IPv4 address."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)

@@ -1,14 +1,14 @@
-"""What comes of a request: an answer, whatever its status, or why there is none. Loads no HTTP library.
+"""Results of a request: an answer with any status, or an error. Loads no HTTP library.
 
 WebError
-├── InvalidAddress       (Refused)       no http or https address that can be asked
-├── PrivateAddress       (Refused)       only public addresses were to be asked, and the host has another one
+├── InvalidAddress       (Refused)       not a valid http or https address
+├── PrivateAddress       (Refused)       only public addresses were allowed, and the host has a private one
 ├── Untrusted            (Refused)       the host has a certificate that this machine does not trust
 ├── TooManyRedirects     (Refused)
-├── TooLarge             (Refused)       more bytes than the caller can use any of
-├── Unreachable          (Unavailable)   nothing was sent: no such name, nobody listens, no connection in time
-├── Unanswered           (Unavailable)   it was sent, whole or in part, and no whole answer came
-└── Stopped              (Unavailable)   the client was stopped meanwhile
+├── TooLarge             (Refused)       more bytes than the caller can use
+├── Unreachable          (Unavailable)   nothing was sent: unknown name, refused or late connection
+├── Unanswered           (Unavailable)   it was sent, at least in part, without a complete answer
+└── Stopped              (Unavailable)   the client was stopped
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 
 REDIRECTS: Final = 5
-"""Redirects that are followed where any are (RFC 9309, 2.3.1.2, asks for five of a robots.txt)."""
+"""Redirects that are followed (RFC 9309, 2.3.1.2, requires five for a robots.txt)."""
 LONGEST_WAIT: Final = 86_400
-"""Seconds of a Retry-After that are believed."""
+"""Longest Retry-After that counts, in seconds."""
 
 
 class WebError(SitemapEtlError):
-    """A request that got no answer. `words` follow the address in a message: "can't be reached (…)".
+    """A request without an answer.
 
-    `url`: the address that was asked when it happened, `hops` those that had redirected to it, all without passwords.
-    `slow`: time ran out.
+    words: the text after the address in a message: "can't be reached (…)".
+    url: the address of the failed request.
+    hops: the addresses that redirected to it. All addresses are without passwords.
+    slow: True if time ran out.
     """
 
     def __init__(self, url: str, words: str, *, hops: tuple[str, ...] = (), slow: bool = False) -> None:
@@ -44,15 +46,15 @@ class WebError(SitemapEtlError):
 
 
 class InvalidAddress(WebError, Refused):
-    """No http or https address that can be asked."""
+    """The address is not a valid http or https address."""
 
 
 class Misled(InvalidAddress):
-    """The answer redirects to what is no address at all."""
+    """The answer redirects to an invalid address."""
 
 
 class PrivateAddress(WebError, Refused):
-    """The host is at an address that may not be asked."""
+    """The host has an address that can't be requested."""
 
 
 class Untrusted(WebError, Refused):
@@ -60,11 +62,11 @@ class Untrusted(WebError, Refused):
 
 
 class TooManyRedirects(WebError, Refused):
-    """More redirects than were to be followed."""
+    """There are more redirects than the limit."""
 
 
 class TooLarge(WebError, Refused):
-    """More bytes than the caller can use any of."""
+    """The answer has more bytes than the caller can use."""
 
 
 class Unreachable(WebError, Unavailable):
@@ -72,7 +74,7 @@ class Unreachable(WebError, Unavailable):
 
 
 class Unanswered(WebError, Unavailable):
-    """The request went out, whole or in part, and no whole answer came: it may have been taken."""
+    """The request was sent, at least in part, without a complete answer. The server may have acted on it."""
 
 
 class Stopped(WebError, Unavailable):
@@ -80,10 +82,12 @@ class Stopped(WebError, Unavailable):
 
 
 class Fetched(Frozen):
-    """An answer. `url` gave it, `hops` had redirected there; `shown_address` makes them fit to print.
+    """Answer of `url`, after the redirects of `hops`. Use `shown_address` to print them.
 
-    `headers`: names in lower case. `body`: at most `limit` bytes, `whole` False where it was cut there. `coding`: what
-    could not be undone of its Content-Encoding, "" for nothing.
+    headers: names in lower case.
+    body: at most `limit` bytes.
+    whole: False if the body was cut at the limit.
+    coding: the part of its Content-Encoding that could not be decoded, or "".
     """
 
     url: str
@@ -96,11 +100,11 @@ class Fetched(Frozen):
 
     @property
     def moved(self) -> str:
-        """Where it redirects to, as it is written there; "" where it does not."""
+        """The target of a redirect, as written in the header, or ""."""
         return self.headers.get("location", "") if self.status in (301, 302, 303, 307, 308) else ""
 
     def retry_after(self, now: datetime) -> float | None:
-        """Seconds that a Retry-After asks for (RFC 9110, 10.2.3: seconds or a date), None where it asks for none."""
+        """Return the seconds of a Retry-After (RFC 9110, 10.2.3: seconds or a date), or None."""
         text = self.headers.get("retry-after", "").strip()
         try:
             if text.isdigit():

@@ -1,7 +1,7 @@
-"""The character encodings of the web, as headers and files name them.
+"""Character encodings of the web, by their names in headers and files.
 
-Python knows more of them than the web, and some take hours for a file that was made for that (`punycode`), so bytes
-are decoded by those of the WHATWG's Encoding Standard alone.
+Python supports more encodings than the web. Some of them take hours for a prepared file (`punycode`). So only the
+encodings of the WHATWG's Encoding Standard are used, by their labels there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decoded(data: bytes, label: str, errors: str = "strict") -> str | None:
 
 
 def charset_of(content_type: str) -> str:
-    """The encoding that a Content-Type names, as it is written there; "" where it names none."""
+    """Return the encoding in a Content-Type, as written there, or ""."""
     for parameter in content_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":

@@ -1,4 +1,4 @@
-"""Asking for one address: bounded in bytes, in time and in redirects, and silent about secrets."""
+"""Request one address, with limits on bytes, time and redirects, and without secrets in messages."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from sitemap_etl.web.inflate import GZIP, inflated
 from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, resolved
 
 STEP: Final = 30.0
-"""Seconds for connecting to an address, and between two pieces of an answer."""
+"""Time limit for connecting to an address, and between two pieces of an answer, in seconds."""
 PAGE_BYTES: Final = 1 << 20
-"""Bytes read of an answer that is no success: its page is for a person."""
+"""Bytes read of an answer that is not a success. It has a page for people."""
 ROBOTS_SECONDS: Final = 15.0
-"""How long a site is given for its robots.txt, redirects included; a third of it for each step."""
+"""Time limit for a site's robots.txt with redirects, in seconds; a third of it for each step."""
 MASK: Final = "•••"
-"""What stands for a secret."""
+"""Text that replaces a secret."""
 _LOGGERS: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy")
 _FAILURES: Final = (
     Forbidden,
@@ -62,20 +62,19 @@ _FAILURES: Final = (
 )
 _UNSENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
 _NO_LOCATION: Final = "Invalid URL in location header"
-"""What httpx says of a redirect whose address it can't read: it has no error of its own for that."""
+"""Message of httpx for a redirect whose address it can't read. It has no error class for that."""
 _NO_ADDRESS: Final = (ValueError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
 
 Redact = Callable[[str], str]
-"""Gives a text without the secrets in it."""
+"""Returns a text without the secrets in it."""
 Hop = Callable[[str], Mapping[str, str]]
-"""Called before each hop with its address: the headers to send there. It may wait."""
+"""Returns the headers for an address, called before each hop. It can wait."""
 
 
 def public_robots(site: str, *, seconds: float = ROBOTS_SECONDS) -> Fetched:
-    """What a site (its origin) answers for its robots.txt. 404 and 410 mean that it has no rules (RFC 9309, 2.3.1.3).
+    """Return the answer of a site (its origin) for robots.txt. 404 and 410 mean no rules (RFC 9309, 2.3.1.3).
 
-    Raises `TooLarge` from 8 MiB on, and the other `WebError`s where there is no answer that can be read; `slow` tells
-    one that was late.
+    Raise `TooLarge` from 8 MiB on, and other `WebError`s if there is no readable answer. `slow` is True if it was late.
     """
     with Client(step=seconds / 3) as client:
         address = f"{site}/robots.txt"
@@ -90,14 +89,14 @@ def public_robots(site: str, *, seconds: float = ROBOTS_SECONDS) -> Fetched:
 
 
 class Client:
-    """Asks over HTTP. Safe for use by several threads.
+    """HTTP client for several threads.
 
-    `step`: seconds for connecting to one address, and between two pieces of an answer. `purpose`: said in the
-    User-Agent, which is `agent` where that is given. `trust`: the certificates that are believed, the usual ones by
-    default. `resolve` and `public` stand in for the system's resolver, and for what is of the public internet.
+    step: time limit for connecting to one address, and between two pieces of an answer, in seconds.
+    purpose: a text for the User-Agent, unless `agent` replaces it.
+    trust: the trusted certificates; by default, the usual ones.
+    resolve, public: replace the system's resolver and the test for public addresses.
 
-    A proxy that the environment sets (`HTTPS_PROXY`, `NO_PROXY` …) is used, but not for localhost and for addresses
-    that are given as numbers.
+    A proxy of the environment (`HTTPS_PROXY`, `NO_PROXY` …) is used, except for localhost and numeric addresses.
     """
 
     def __init__(
@@ -116,10 +115,10 @@ class Client:
         named = f"sitemap_etl/{__version__}"
         self._http = httpx.Client(
             transport=_Transport(Network(self._waits, resolve, None), Network(self._waits, resolve, public), trust),
-            timeout=None,  # the deadline of each request bounds it
+            timeout=None,  # the deadline of each request limits it
             follow_redirects=False,
             trust_env=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # as crawlers: each request is the first
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # like crawlers: each request is the first
             headers={
                 "User-Agent": agent or (f"{named} ({purpose})" if purpose else named),
                 "Accept-Encoding": "gzip",
@@ -140,18 +139,18 @@ class Client:
         self._http.close()
 
     def stop(self) -> None:
-        """End all that is under way, in every thread, within a second, by `Stopped`; nothing else begins."""
+        """End all requests in every thread within a second, with `Stopped`. No other request can start."""
         self._waits.stop()
 
     def sleep(self, seconds: float) -> None:
-        """Wait. Raises `Stopped`."""
+        """Wait. Raise `Stopped` if the client is stopped."""
         try:
             self._waits.sleep(seconds)
         except Halted as halted:
             raise _stopped() from halted
 
     def is_public(self, url: str) -> bool:
-        """Whether the host of an address is on the public internet. Raises `WebError` where that can't be known."""
+        """Return True if a host is on the public internet. Raise `WebError` if that is unknown."""
         shown = shown_address(url)
         try:
             parts = urlsplit(url)
@@ -179,15 +178,18 @@ class Client:
         hop: Hop | None = None,
         **content: Any,
     ) -> Fetched:
-        """The answer of an address, whatever its status. Raises `WebError`.
+        """Return the answer of an address, with any status. Raise `WebError` if there is none.
 
-        `limit`: bytes of the body, as sent and inflated alike. `seconds`: from the first hop's connection to the last
-        byte. `redirects`: how many are followed; with 0 a redirect is the answer. A user name and a password in the
-        address of a redirect are dropped. `guarded`: every hop must be at
-        public addresses only. `encoded`: the body as it was sent, its Content-Encoding for the caller to undo. `redact`
-        takes the secrets out of messages, of the errors they come from, and of log records. `hop` gives the headers of
-        each request. `content`: httpx's `params`, `headers`, `auth`, `json`, `data` and `content`; none where redirects
-        are followed.
+        limit: maximum bytes of the body, both as sent and decompressed.
+        seconds: time limit, from the first connection to the last byte.
+        redirects: maximum redirects. With 0, a redirect is the answer. User names and passwords in its target are
+        dropped.
+        guarded: every hop must be at public addresses.
+        encoded: return the body as received; the caller decodes its Content-Encoding.
+        redact: removes the secrets from messages, from the causes of errors, and from log records.
+        hop: returns the headers of each request.
+        content: httpx's `params`, `headers`, `auth`, `json`, `data` and `content`. Not allowed if redirects are
+        followed.
         """
         assert not (redirects and content), "a redirect would carry it elsewhere"
         deadline = time.monotonic() + seconds
@@ -205,7 +207,7 @@ class Client:
             except _FAILURES as error:
                 fault = _fault(error, url, hops, hide)
                 fault.__cause__ = _cause(error, hide)
-            # Outside of the handler: else the error's context would be what may quote a secret.
+            # Outside of the handler, because the error's context could contain a secret.
             if fault is not None:
                 raise fault
             if not follow:
@@ -216,13 +218,13 @@ class Client:
             hops = (*hops, url)
             try:
                 url = shown_address(urljoin(url, found.moved))
-            except ValueError as error:  # brackets that hold no address
+            except ValueError as error:  # brackets without an address
                 words = "is not an http or https address"
                 raise InvalidAddress(hide(shown_address(found.moved)), words, hops=_shown(hops, hide)) from error
 
 
 def _answer(response: httpx.Response, url: str, limit: int, *, encoded: bool, hops: tuple[str, ...]) -> Fetched:
-    """What came, read up to the limit."""
+    """Return the answer, read up to the limit."""
     most = limit if response.is_success else min(limit, PAGE_BYTES)
     parts: list[bytes] = []
     size = 0
@@ -246,7 +248,7 @@ def _answer(response: httpx.Response, url: str, limit: int, *, encoded: bool, ho
 
 
 def _fault(error: Exception, url: str, hops: tuple[str, ...], redact: Redact) -> WebError:
-    """The error of our tree that a failed request is."""
+    """Return the error of our tree for a failed request."""
     said = redact(str(error)) or type(error).__name__
     slow = isinstance(error, httpcore.TimeoutException)
     kind: type[WebError] = Unreachable if isinstance(error, _UNSENT) else Unanswered
@@ -275,7 +277,7 @@ def _stopped() -> Stopped:
 
 
 def _distrusted(error: BaseException | None) -> bool:
-    """Whether the other side showed a certificate that this machine doesn't trust."""
+    """Return True if the server has a certificate that this machine does not trust."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
@@ -286,11 +288,11 @@ def _distrusted(error: BaseException | None) -> bool:
 # --- secrets -------------------------------------------------------------------------------
 
 _REDACT: Final[ContextVar[Redact | None]] = ContextVar("redact", default=None)
-"""Of the request that is under way in this thread."""
+"""Redaction for the request in progress in this thread."""
 
 
 def _hiding(redact: Redact, url: str) -> Redact:
-    """`redact`, and the password that an address holds."""
+    """Return `redact` extended by the password in an address."""
     try:
         password = urlsplit(url).password
     except ValueError:
@@ -309,7 +311,7 @@ def _hiding(redact: Redact, url: str) -> Redact:
 
 @contextmanager
 def _hidden(redact: Redact) -> Iterator[None]:
-    """While this lasts, nothing that the libraries log in this thread shows a secret."""
+    """Redact the libraries' log records of this thread while the context is open."""
     token = _REDACT.set(redact)
     try:
         yield
@@ -318,11 +320,11 @@ def _hidden(redact: Redact) -> Iterator[None]:
 
 
 class _Hide(logging.Filter):
-    """Takes the secrets out of a record: the libraries write every address they ask, keys and all."""
+    """Filter that removes secrets from log records. The libraries log every address, with its keys."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         redact = _REDACT.get()
-        if redact is not None:  # else it is of somebody else's request
+        if redact is not None:  # otherwise it is not our request
             record.msg, record.args = redact(record.getMessage()), ()
         return True
 
@@ -331,7 +333,7 @@ _HIDE: Final = _Hide()
 
 
 def _cause(error: Exception, redact: Redact) -> Exception:
-    """The error itself, or a stand-in where it or what it came from would print a secret."""
+    """Return the error, or a replacement if the error or its causes would print a secret."""
     link: BaseException | None = error
     while link is not None:
         if redact(str(link)) != str(link):
@@ -344,7 +346,7 @@ def _cause(error: Exception, redact: Redact) -> Exception:
 
 
 class _Transport(httpx.BaseTransport):
-    """Carries httpx's requests, through a pool of connections for each way to reach a host."""
+    """Transport of httpx's requests, with a pool of connections for each route to a host."""
 
     def __init__(self, network: Network, guarded: Network, trust: ssl.SSLContext | None) -> None:
         self._network = network
@@ -360,7 +362,7 @@ class _Transport(httpx.BaseTransport):
             raise httpcore.UnsupportedProtocol("it is not an http:// or https:// address with a host")
         guarded, proxy = request.extensions["guarded"], _proxy(url)
         if guarded and proxy:
-            # The proxy makes the connection and resolves the name again; it is judged all the same.
+            # The proxy connects and resolves the name again. The addresses are checked anyway.
             self._guarded.addresses(url.host, port, deadline)
         response = self._pool((guarded and not proxy, url.scheme == "https", proxy)).handle_request(
             httpcore.Request(
@@ -374,7 +376,7 @@ class _Transport(httpx.BaseTransport):
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     def _pool(self, key: tuple[bool, bool, str]) -> httpcore.ConnectionPool:
-        """The connections for (guarded, over TLS, proxy)."""
+        """Return the connections for (guarded, over TLS, proxy)."""
         guarded, secure, proxy = key
         with self._lock:
             if key not in self._pools:
@@ -391,8 +393,8 @@ class _Transport(httpx.BaseTransport):
 
 
 class _Trusted:
-    """The authorities that this machine trusts, read when the first host has let itself be reached: that takes as long
-    as some requests.
+    """Certificate authorities of this machine, read when the first host was reached. Reading takes as long as some
+    requests.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -424,7 +426,7 @@ def _opened(proxy: str, trust: ssl.SSLContext | None, network: Network) -> httpc
 
 
 class _Body(httpx.SyncByteStream):
-    """The body of httpcore's answer."""
+    """Body of an httpcore answer."""
 
     def __init__(self, response: httpcore.Response) -> None:
         self._response = response
@@ -437,7 +439,7 @@ class _Body(httpx.SyncByteStream):
 
 
 def _proxy(url: httpx.URL) -> str:
-    """The proxy that the environment sets for an address, "" for none."""
+    """Return the proxy of the environment for an address, or ""."""
     proxies = urllib.request.getproxies()
     found = proxies.get(url.scheme) or proxies.get("all")
     if not found or urllib.request.proxy_bypass(url.host) or not _is_name(url.host):
@@ -446,7 +448,7 @@ def _proxy(url: httpx.URL) -> str:
 
 
 def _is_name(host: str) -> bool:
-    """Whether a host is a name other than localhost."""
+    """Return True if a host is a name other than localhost."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

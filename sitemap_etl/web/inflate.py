@@ -1,4 +1,4 @@
-"""Unpacking gzip and deflate, however damaged, up to a bound."""
+"""Decompress gzip and deflate data, even if damaged, up to a limit."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from isal import isal_zlib
 from sitemap_etl.frozen import Frozen
 
 GZIP: Final = b"\x1f\x8b"
-"""How gzip data begins."""
+"""First bytes of gzip data."""
 MEMBERS: Final = 100_000
-"""Members that are unpacked. Tools that write many put 64 KiB into each; a flood of empty ones is none of theirs."""
+"""Maximum number of members. Tools that write many members put 64 KiB into each, so more are an attack."""
 _WBITS: Final = 31
-"""zlib's word for a gzip header and trailer."""
+"""zlib's `wbits` for a gzip header and trailer."""
 _ZLIB: Final = 15
-"""zlib's word for its own header and trailer."""
+"""zlib's `wbits` for its own header and trailer."""
 _BARE: Final = -15
-"""zlib's word for data without either."""
+"""zlib's `wbits` for data without header and trailer."""
 _STEP: Final = 1 << 20
-"""Bytes unpacked at a time."""
+"""Bytes that are decompressed at a time."""
 _WINDOW: Final = 1 << 16
-"""Bytes handed to the decompressor at a time: what it leaves is copied, so it must not be all the rest."""
+"""Bytes of input at a time. Unused input is copied, so it must be small."""
 
 
 class Inflated(Frozen):
-    """Unpacked data, at most the limit of it; `fault` and `detail` say what is wrong with the gzip data."""
+    """Decompressed data up to the limit, with the fault of the gzip data and its detail."""
 
     data: bytes
     fault: Literal["", "truncated", "damaged", "trailing"] = ""
@@ -33,9 +33,9 @@ class Inflated(Frozen):
 
 
 def inflated(data: bytes, limit: int) -> Inflated:
-    """Gzip data unpacked, at most `limit` bytes of it; what lies behind them is not looked at.
+    """Decompress at most `limit` bytes of gzip data, and ignore the rest.
 
-    Several members one after the other are one file, and zeros after the last are padding (RFC 1952).
+    Several members in a row are one file, and zeros after the last one are padding (RFC 1952).
     """
     parts: list[bytes] = []
     size = at = members = 0
@@ -69,7 +69,7 @@ def inflated(data: bytes, limit: int) -> Inflated:
 
 
 def undeflated(data: bytes, limit: int) -> bytes | None:
-    """Return the content of a body in `deflate`, at most `limit` bytes of it, or None if it is in another encoding.
+    """Decompress at most `limit` bytes of a body in `deflate`, or return None if it is in another encoding.
 
     The encoding means zlib's format (RFC 9110, section 8.4.1.2). Some servers send the bare data without its header.
     """

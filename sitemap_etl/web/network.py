@@ -1,16 +1,16 @@
-"""Connections that can be relied on to end: every wait stops at the deadline, and soon after an interruption.
+"""Connections that always end: every wait stops at the deadline, and soon after an interruption.
 
-**The deadline.** An HTTP library bounds each single read, so a server that sends a byte now and then is never cut off,
-least of all within its headers. httpcore takes its sockets from a network backend, and these are ours: what it hands
-them as `timeout` is the deadline of the whole request, a moment of `time.monotonic`, and every connection, handshake,
-read and write waits for no more than what is left of it.
+**Deadline.** HTTP libraries limit each single read, so a server that sends a byte now and then can keep a request open
+forever, above all within its headers. httpcore takes its sockets from a network backend, and this module is one. Its
+`timeout` is the deadline of the whole request, a moment of `time.monotonic`. Every connection, handshake, read and
+write waits at most until then.
 
-**Interruptions.** No wait lasts longer than half a second before it looks whether the client was stopped, which is how
-threads come to an end; in the main thread a signal ends it at once. The system's resolver is one C call that nothing
-can interrupt, so it runs in a thread of its own that nobody waits for.
+**Interruptions.** A wait checks at least every half second if the client was stopped. That ends threads. In the main
+thread, a signal ends it at once. The system's resolver is one C call that can't be interrupted, so it runs in a thread
+that nothing waits for.
 
-**The guard.** A name is resolved here, its addresses are judged, and the connection goes to an address that was judged:
-the name can't mean another one a moment later (DNS rebinding). TLS still checks the name.
+**Guard.** A name is resolved here, its addresses are checked, and the connection goes to a checked address. The name
+can't resolve to another one a moment later (DNS rebinding). TLS still verifies the name.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from typing import Any, Final, TypeVar
 import httpcore
 
 SLICE: Final = 0.5
-"""Seconds of the longest single wait."""
+"""Longest single wait in seconds."""
 _ADDRESSES: Final = 4
-"""Addresses of one host that are tried."""
+"""Maximum number of addresses of a host that are tried."""
 _RECORD: Final = 16_384 + 512
 """Bytes of the largest TLS record."""
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 Resolve = Callable[[str, int], list[str]]
-"""(host, port) → IP addresses; raises OSError where there are none."""
+"""(host, port) → IP addresses; raises OSError if there are none."""
 IsPublic = Callable[[str], bool]
-"""Whether an IP address is of the public internet."""
+"""Returns whether an IP address is on the public internet."""
 _T = TypeVar("_T")
 
 
@@ -51,38 +51,38 @@ class Halted(Exception):
 
 
 class Forbidden(Exception):
-    """The host is at an address that may not be asked."""
+    """The host has an address that can't be requested."""
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system finds them."""
+    """Return the addresses of a host from the system's resolver."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class Waits:
-    """All waiting of a client. A wait ends at its step, at the request's deadline, or when the client is stopped."""
+    """Waits of a client. A wait ends after its step, at the request's deadline, or when the client is stopped."""
 
     def __init__(self, step: float) -> None:
         self._stopped = threading.Event()
         self._step = step
 
     def stop(self) -> None:
-        """End all waits, in every thread; no other begins."""
+        """End all waits in every thread, and prevent new ones."""
         self._stopped.set()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for nothing. Raises `Halted`."""
+        """Sleep. Raise `Halted` if the client is stopped."""
         if self._stopped.wait(seconds):
             raise Halted("the client was stopped")
 
     def until(self, deadline: float | None) -> float:
-        """The moment up to which a wait that begins now may last."""
+        """Return the end of a wait that begins now."""
         end = time.monotonic() + self._step
         return end if deadline is None else min(end, deadline)
 
     def next_slice(self, end: float) -> float:
-        """Seconds to wait in one go. Raises TimeoutError when the end has come, and `Halted`."""
+        """Return the seconds of the next wait. Raise TimeoutError at the end, and `Halted` if the client is stopped."""
         self.sleep(0)
         left = end - time.monotonic()
         if left <= 0:
@@ -98,7 +98,7 @@ class Waits:
                 pass
 
     def resolve(self, resolve: Resolve, host: str, port: int, deadline: float | None = None) -> list[str]:
-        """The addresses of a host. A resolver that hangs is left to itself."""
+        """Return the addresses of a host. A resolver that hangs keeps its thread."""
         answers: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 
         def ask() -> None:
@@ -121,7 +121,7 @@ class Waits:
 
 @contextmanager
 def _named(slow: type[Exception], broken: type[Exception]) -> Iterator[None]:
-    """Errors of the system under httpcore's names."""
+    """Raise errors of the system as errors of httpcore."""
     try:
         yield
     except TimeoutError as error:
@@ -131,7 +131,7 @@ def _named(slow: type[Exception], broken: type[Exception]) -> Iterator[None]:
 
 
 class Network(httpcore.NetworkBackend):
-    """Opens connections. `public`: what is asked of each address of a host before; None: any may be asked."""
+    """Network backend. `public` checks each address of a host; None allows all."""
 
     def __init__(self, waits: Waits, resolve: Resolve, public: IsPublic | None) -> None:
         self._waits = waits
@@ -139,7 +139,7 @@ class Network(httpcore.NetworkBackend):
         self._public = public
 
     def addresses(self, host: str, port: int, deadline: float | None) -> list[str]:
-        """The addresses of a host. Raises `Forbidden` where one of them may not be asked."""
+        """Return the addresses of a host. Raise `Forbidden` if one of them is not allowed."""
         with _named(httpcore.ConnectTimeout, httpcore.ConnectError):
             found = self._waits.resolve(self._resolve, host, port, deadline)
         if self._public is not None and not all(map(self._public, found)):
@@ -183,15 +183,15 @@ class Network(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection by two verbs that raise OSError."""
+    """Connection with two methods that raise OSError."""
 
     @abstractmethod
     def receive(self, most: int, deadline: float | None) -> bytes:
-        """Up to `most` bytes, none where the other side has closed."""
+        """Return up to `most` bytes, or none if the other side closed the connection."""
 
     @abstractmethod
     def deliver(self, data: bytes, deadline: float | None) -> None:
-        """Send all of it."""
+        """Send all of the data."""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with _named(httpcore.ReadTimeout, httpcore.ReadError):
@@ -220,7 +220,7 @@ class _Socket(_Stream):
         self._waits = waits
 
     def receive(self, most: int, deadline: float | None) -> bytes:
-        # Waited for in any case: a server that never pauses must not get past the deadline.
+        # Always wait, so that a server that never pauses can't exceed the deadline.
         self._waits.ready(self._connection, selectors.EVENT_READ, deadline)
         return self._connection.recv(most)
 
@@ -234,7 +234,7 @@ class _Socket(_Stream):
         self._connection.close()
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # asked of an idle connection: then the other side has closed it
+        if info == "is_readable":  # asked for an idle connection: if readable, the other side has closed it
             with _Selector() as selector:
                 selector.register(self._connection, selectors.EVENT_READ)
                 return bool(selector.select(0))
@@ -242,7 +242,7 @@ class _Socket(_Stream):
 
 
 class _Tls(_Stream):
-    """TLS over another stream, which may be TLS itself: that of a proxy."""
+    """TLS over another stream, which can be TLS itself, such as a proxy's."""
 
     def __init__(self, below: _Stream, context: ssl.SSLContext, host: str | None, deadline: float | None) -> None:
         self._below = below
@@ -251,7 +251,7 @@ class _Tls(_Stream):
         self._carried(self._tls.do_handshake, deadline)
 
     def _carried(self, act: Callable[[], _T], deadline: float | None) -> _T:
-        """What an act of the protocol gives, once everything that it sends and waits for was carried."""
+        """Return the result of a TLS operation, after all its data was sent and received."""
         while True:
             try:
                 result, done = [act()], True
@@ -271,7 +271,7 @@ class _Tls(_Stream):
         try:
             return self._carried(partial(self._tls.read, most), deadline)
         except ssl.SSLEOFError:
-            return b""  # closed without a farewell, as many servers do; whether the answer is whole, HTTP says
+            return b""  # closed without close_notify, as many servers do; HTTP detects an incomplete answer
 
     def deliver(self, data: bytes, deadline: float | None) -> None:
         left = memoryview(data)

@@ -99,7 +99,10 @@ def _publish(site: Any, environment: Environment, run_id: str, **options: Any) -
 
 
 def _roll_back(site: Any, environment: Environment, run_id: str | None) -> Finished:
-    finished = roll_back(site, run_id, environment, reason="a test")
+    force = [
+        f"{scope}{gate}" for scope in ("", *(f"{name}." for name in site.sections)) for gate in ("max_drop", "min_urls")
+    ]
+    finished = roll_back(site, run_id, environment, reason="a test", force=force)
     assert finished is not None
     return finished
 

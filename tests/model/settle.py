@@ -390,7 +390,7 @@ class Settling:
         for key in sorted(there - objects - self.loose):
             self.say(f"{key} is missing")
         for key in sorted(objects - there - self.loose):
-            if self.doubt or self._is_bridge(key):
+            if self.doubt:
                 retired.setdefault(key, self.clock)
             if key not in retired:
                 self.say(f"{key} lies there and belongs to nothing")
@@ -408,13 +408,6 @@ class Settling:
             same = self.before.content[key] == self.seen.content[key]
             if same and not self.doubt and key not in came_back and self.before.objects[key] != self.seen.objects[key]:
                 self.say(f"{key} has the same content and other bytes")
-
-    def _is_bridge(self, key: str) -> bool:
-        """Whether it is a copy of a file as it was, which kept pages listed while files exchanged them."""
-        match = re.fullmatch(r"sitemap-(\w+)-(\d+)\.xml\.gz", key)
-        was = {self.before.content[each] for each in self.before.index if each in self.before.content}
-        new = match is not None and int(match[2]) > self.model.numbers[match[1]] and key not in self.before.objects
-        return new and self.seen.content[key] in was
 
     def _recent(self) -> None:
         """The pages that were added or changed within the time that `recent` says."""

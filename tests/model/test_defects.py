@@ -356,13 +356,6 @@ def test_a_page_that_says_that_it_is_not_for_feature_phones_did_not_change(site:
     assert summary["sections"]["a"]["changed"] == 0
 
 
-def test_two_spellings_of_a_page_that_differ_in_the_slash_are_warned_of(site: Catalogue) -> None:
-    site.section("p", [*rows(30), {"id": 99, "loc": "/p/001/"}])
-    summary = told(site.night(1))
-    assert len(site.listed()) == 31
-    assert any("/p/001" in warning for warning in summary["warnings"])
-
-
 # --- stores that change bytes ---------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ with a test, or mark it in `marks.toml` with the reason. The same mutants again,
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import hashlib
 import json
@@ -24,6 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -51,9 +53,24 @@ def name_of(mutant: Mutant) -> str:
 
 
 def marked() -> dict[tuple[str, str, str, str], str]:
-    """Identity → reason, of every mutant that need not be killed."""
+    """Change → reason, of every mutant that need not be killed."""
     found = tomllib.loads(MARKS.read_text()).get("mark", [])
-    return {(each["file"], each["within"], each["was"], each["now"]): each["reason"] for each in found}
+    return {change(each["file"], each["within"], each["was"], each["now"]): each["reason"] for each in found}
+
+
+@cache
+def change(file: str, within: str, was: str, now: str) -> tuple[str, str, str, str]:
+    """An identity in the form that is the same for every version of Python."""
+    return file, within, as_here(was), as_here(now)
+
+
+def as_here(code: str) -> str:
+    """Code as this version of Python writes its syntax tree: versions differ in the quotes of f-strings."""
+    head = " pass" if code.endswith(":") else ""  # of an if or a while
+    try:
+        return ast.unparse(ast.parse(code + head)).partition("\n")[0]
+    except SyntaxError:  # a part that is none alone, such as the bounds of a slice
+        return code
 
 
 def room_of(file: str) -> str:
@@ -262,7 +279,7 @@ def main() -> None:
     for mutant in picked:
         tests, left_out = chosen(record, mutant, given.budget)
         trials.append(Trial(mutant, tests, left_out=left_out))
-        if mutant.identity in reasons and not given.only:
+        if change(*mutant.identity) in reasons and not given.only:
             trials[-1].verdict = "marked"
         elif not tests:
             trials[-1].verdict = "never run"

@@ -32,7 +32,6 @@ OUTSIDE = {
     "test_crash.py",
     "test_dag.py",
     "test_dag_actions.py",
-    "test_dag_live.py",
     "test_demo.py",
     "test_distributed.py",
     "test_docs_run.py",

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.once import made_once
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -118,10 +123,10 @@ class Airflow:
 
 
 @contextmanager
-def airflow(home: Path) -> Iterator[Airflow]:
-    """Airflow with a new database in `home`, until the end of the block. Skips the test if Airflow isn't installed."""
-    if find_spec("airflow") is None:
-        pytest.skip("Airflow is not installed")
+def airflow(home: Path, *, like: Path | None = None) -> Iterator[Airflow]:
+    """Airflow in `home`, until the end of the block: with a new database, or with that of the home `like`."""
+    if like is not None:
+        shutil.copytree(like, home, dirs_exist_ok=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "SITEMAP_ETL"))}
     environ |= {
         "AIRFLOW_HOME": str(home),
@@ -134,8 +139,33 @@ def airflow(home: Path) -> Iterator[Airflow]:
     }
     running = Airflow(home, environ)
     try:
-        answer, log = running.ask("migrate", {})
-        assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
+        if like is None:
+            answer, log = running.ask("migrate", {})
+            assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture(scope="session")
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a new database: made once for all processes of a session, to be copied."""
+    if find_spec("airflow") is None:
+        pytest.skip("Airflow is not installed")
+
+    def make(folder: Path) -> None:
+        with airflow(tmp_path_factory.mktemp("airflow")) as running:
+            pass
+        with closing(sqlite3.connect(running.home / "airflow.db")) as database:  # part of it may be in its log
+            database.execute("VACUUM INTO ?", (str(folder / "airflow.db"),))
+        # `make demo` and `make airflow` look for the version that made the database.
+        (folder / "migrated").write_text(version("apache-airflow"))
+
+    return made_once(tmp_path_factory, "airflow-home", make)
+
+
+@pytest.fixture(scope="module")
+def airflow_process(tmp_path_factory: pytest.TempPathFactory, airflow_home: Path) -> Iterator[Airflow]:
+    """Airflow in a home of this file alone. Skips the test if Airflow isn't installed."""
+    with airflow(tmp_path_factory.mktemp("airflow"), like=airflow_home) as running:
+        yield running

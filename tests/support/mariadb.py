@@ -79,7 +79,7 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
         "CREATE USER 'admin'@'%' IDENTIFIED BY 'admin';\n"
         "GRANT ALL ON *.* TO 'admin'@'%';\n"
         f"CREATE USER 'reader'@'%' IDENTIFIED BY '{server.password}';\n"
-        "GRANT SELECT ON shop.* TO 'reader'@'%';\n"
+        "GRANT SELECT, EXECUTE ON shop.* TO 'reader'@'%';\n"
     )
     network = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}", "--skip-name-resolve"]
     network += [f"--ssl-cert={folder / 'server.pem'}", f"--ssl-key={folder / 'server.pem'}"]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
@@ -54,14 +57,34 @@ class S3Server:
         return name
 
 
+_WRITING = threading.Lock()
+"""All servers of one process share their buckets."""
+
+
+def _one_writer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """Answer a request. moto checks the condition of a write and then writes: no other write comes in between."""
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        return _MOTO(environ, start_response)
+    length = environ.get("CONTENT_LENGTH")
+    if length:  # a client may take its time to send a body
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(length)))
+    with _WRITING:
+        return _MOTO(environ, start_response)
+
+
+_MOTO: Any = DomainDispatcherApplication(create_backend_app)
+
+
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """moto's S3 server in a thread, until the end of the block. All servers of one process share their buckets."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    server = make_server("127.0.0.1", 0, _one_writer, threaded=True, request_handler=MotoRequestHandler)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
     try:
-        host, port = server.get_host_and_port()
+        host, port = server.server_address[:2]
         yield S3Server(f"http://{host}:{port}")
     finally:
-        server.stop()
+        server.shutdown()
+        serving.join()

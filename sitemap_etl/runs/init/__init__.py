@@ -1,14 +1,14 @@
-"""A first site file that runs: proposed from exports, tables or a live sitemap, with comments to go on from.
+"""Create a first site file from exports, tables or a live sitemap, with comments for the next steps.
 
-beginning, live      what there is: exports, tables of a lakehouse or a database; a sitemap that is live
-names, elements      what its files are called; what it says of its pages that exports do not have
+beginning, live      sources: exports and tables of a lakehouse or database; a live sitemap
+names, elements      file names of a live sitemap; its elements that exports don't have
 sample, column       the first rows, and one column of them
-columns, dates       which columns hold addresses, images and titles; which one the dates of changes
-date_names           what the names of columns say about dates
-layouts              the exports of shops, and a crawl, that are known by their columns
-known_exports        an export with the SELECT that makes pages of its rows
-origins              which of the origins of pages is the site's
-section, text        a section in words of a site file; YAML with comments
+columns, dates       detection of columns with addresses, images and titles; with modification dates
+date_names           the meaning of column names for dates
+layouts              exports of known shop systems and crawlers
+known_exports        an export with a SELECT that turns its rows into pages
+origins              the site's origin among the origins of its pages
+section, text        a section of a site file; YAML with comments
 lastmod_rule         the lastmod rule of a section
 """
 
@@ -66,12 +66,12 @@ def start_site(
     site: str | None = None,
     environment: Environment | None = None,
 ) -> Started:
-    """Write a site file to `path`; the origin comes from `site`, or from the first pages.
+    """Write a site file to `path`. Its origin is `site`, or the origin of the first pages.
 
-    `export`: an export, a table of a lakehouse, a database by its address or the ID of its connection, or the address
-    of a live sitemap. `tables`: of a database, those that become sections; without one it is asked which there are.
-    Raises ConfigError where the file is there already or `site` is no address; InvalidSource, Refused and Unavailable
-    where there is nothing that can be read.
+    `export`: an export, a lakehouse table, a database by its address or connection ID, or the address of a live
+    sitemap. `tables`: database tables that become sections; without any, the existing ones are returned. Raises
+    ConfigError if the file exists or `site` is invalid; InvalidSource, Refused and Unavailable if the source can't be
+    read.
     """
     environment = environment or Environment()
     if path.suffix not in (".yaml", ".yml"):
@@ -112,9 +112,9 @@ def start_site(
 def _from_rows(
     path: Path, beginnings: list[Beginning], notes: list[str], wanted: str | None, below: str, environment: Environment
 ) -> Started:
-    """A site whose sections are proposed from their first rows.
+    """Write a site file whose sections are proposed from their first rows.
 
-    `wanted`: its origin, if it was given, and `below`: the folder that it is in.
+    `wanted`: the given origin, if any. `below`: the path that the site is in.
     """
     names = distinct([beginning.name for beginning in beginnings])
     now = environment.clock()
@@ -160,7 +160,7 @@ def _said_of(origins: Origins) -> list[str]:
 
 
 def _origin(site: str) -> tuple[str, str]:
-    """Return the origin of a site, and the folder that it is in: empty, or a path without a slash at its end."""
+    """Return the origin of a site and the path that it is in, "" or without a slash at its end."""
     try:
         found, whole = origin(site), canonical_url(site)
     except ValueError as error:
@@ -179,7 +179,7 @@ _EMPTY: Final = (
 
 
 def _text(site: str, publish: dict[str, Any], sections: Sequence[str]) -> str:
-    """The text of a site file."""
+    """Return the text of a site file."""
     to = publish["to"] if len(publish) == 1 else flow(publish)
     lines = [
         "# A site file of sitemap-etl: one site, one state, one DAG.",

@@ -1,4 +1,4 @@
-"""What a site begins with: exports, tables of a lakehouse and of a database, each with its first rows."""
+"""Sources for a new site file: exports, lakehouse tables and database tables, each with its first rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.runs.init.columns import address_in_place_of_a_name
 from sitemap_etl.runs.init.sample import readable
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
@@ -32,9 +31,9 @@ from sitemap_etl.sources.recognition import Recognized, recognize
 from sitemap_etl.stages.run import Environment
 
 ROWS: Final = 1_000
-"""Rows that are looked at."""
+"""Rows that are examined."""
 _SHOWN: Final = 60
-"""Characters of a value in a note."""
+"""Maximum characters of a value in a note."""
 _SESSION: Final = Session("sitemap_etl init", timeout=timedelta(minutes=5), lock_timeout=timedelta(seconds=30))
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://|jdbc:|\{")
 _CONNECTION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -42,17 +41,18 @@ _TABLE_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 _EXPORT_NAME: Final = re.compile(r"\.(csv|tsv|txt|jsonl?|ndjson|parquet|pq|gz|bz2|zst|xz|zip)$", re.IGNORECASE)
 _DATABASE_NAME: Final = re.compile(r"\.(duckdb|ddb|sqlite3?|db3?)$", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
-"""Connection IDs that a variable of the environment can name."""
+"""Connection IDs that an environment variable can name."""
 _DATABASE_FILES: Final = ((0, b"SQLite format 3\0", "sqlite"), (8, b"DUCK", "duckdb"))
-"""Where a database that is a file says so. https://www.sqlite.org/fileformat.html,
-https://duckdb.org/docs/stable/internals/storage"""
+"""Signatures of database files: position, bytes, dialect. https://www.sqlite.org/fileformat.html,
+https://duckdb.org/docs/stable/internals/storage
+"""
 
 
 class Beginning(Frozen):
-    """A section to be. `source`: keys of `from`; `rows`: its first rows; `folders`: columns that are names of folders.
+    """Source of a future section. `source`: keys of `from`. `rows`: its first rows. `folders`: partition columns.
 
-    `hints`: what a person should know of a known export, as comments. `relation`: what a SELECT names after FROM, in
-    the words of `dialect`. Of a table in a database: its `indexes`, and about how many rows it has.
+    `hints`: comments about a known export. `relation`: the name after FROM, in the syntax of `dialect`. For a database
+    table: its `indexes`, and an estimate of its rows.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Beginning(Frozen):
 
 
 class Database(Frozen):
-    """A database, the ID of its connection, and what a person has to do so that it is known by it."""
+    """A database with its connection ID, and notes on how to configure that ID."""
 
     id: str
     connection: Connection
@@ -76,11 +76,11 @@ class Database(Frozen):
 
     @property
     def catalog(self) -> Catalog:
-        """Its tables."""
+        """Tables of the database."""
         return Catalog(self.connection, _SESSION, self.id)
 
     def begin(self, table: Table) -> Beginning:
-        """A section of one table. Its columns of bytes are not read: they may be pictures."""
+        """Return a section of one table. Binary columns are skipped, because they can be pictures."""
         dialect = self.connection.dialect
         relation = table.relation(dialect)
         limit = f" LIMIT {ROWS}" if dialect in LIMITED else ""
@@ -103,14 +103,14 @@ class Database(Frozen):
 
 
 def is_sitemap(text: str) -> bool:
-    """Whether an address is that of a site or a sitemap."""
+    """Return True if the text is the address of a site or a sitemap."""
     return bool(re.match(r"https?://", text, re.IGNORECASE) or re.search(r"\.(xml|xml\.gz)$", text, re.IGNORECASE))
 
 
 def find_database(text: str, environment: Environment) -> Database | None:
-    """The database of a connection's ID or address, or of a file that is one; None where the text names another thing.
+    """Return the database of a connection ID, an address or a database file, or None if the text is something else.
 
-    Raises ConfigError where the address can't be read.
+    Raises ConfigError if the address can't be parsed.
     """
     match = _ADDRESS.match(text)
     if match is not None and (match["scheme"] or "").lower() not in ("s3", "file"):
@@ -147,7 +147,7 @@ def _is_known(connection_id: str, environment: Environment) -> bool:
 
 
 def _named(connection: Connection, text: str | None, environment: Environment) -> Database:
-    """The database under the ID by which the environment knows it, or else under one that it should be known by."""
+    """Return the database with the connection ID that the environment has for it, or a proposed one."""
     if text is None or connection.dialect in ("sqlite", "duckdb"):
         text = f"{connection.dialect}:///{quote(str(Path(connection.schema).absolute()))}"  # from any folder the same
     for variable, value in environment.environ.items():
@@ -163,9 +163,10 @@ def _named(connection: Connection, text: str | None, environment: Environment) -
 
 
 def begin_export(text: str, folder: Path) -> Beginning:
-    """A section of an export or of a table of a lakehouse. `folder`: that of the site file, which paths are told from.
+    """Return a section of an export or a lakehouse table. `folder`: folder of the site file, to which paths are
+    relative.
 
-    Raises `InvalidSource` where there is nothing that can be read, `Refused`, `Unavailable`.
+    Raises InvalidSource, Refused or Unavailable if the source can't be read.
     """
     source = _recognized(text)
     notes: list[str] = []
@@ -189,13 +190,6 @@ def begin_export(text: str, folder: Path) -> Beginning:
     else:
         keys[source.kind], name = _relative(keys[source.kind], folder), stem.partition(".")[0]
     rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
-    nameless = address_in_place_of_a_name(rows) if isinstance(source, CsvSource) else None
-    if nameless is not None:
-        raise InvalidSource(
-            f"{text}: the first row has to name the columns, and has the address of a page, {nameless[:_SHOWN]}: "
-            "write a row of names before it, such as loc, or loc,lastmod, or name them in the site file: "
-            "from: {csv: …, header: [loc, lastmod]}"
-        )
     if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
         notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
     if isinstance(source, CsvSource) and source.null is not None:
@@ -204,7 +198,7 @@ def begin_export(text: str, folder: Path) -> Beginning:
 
 
 def _beyond_ascii(rows: pa.Table) -> str:
-    """A text that shows whether the encoding is right, as a question; none where all of them are ASCII."""
+    """Return a question with a text that shows if the encoding is right, or "" if all texts are ASCII."""
     texts = (value for row in rows.to_pylist() for value in (*row, *row.values()) if value is not None)
     found = next((text for text in texts if not text.isascii()), None)
     return "" if found is None else f". Is {found[:_SHOWN]!r} right?"
@@ -229,7 +223,7 @@ def _recognized(text: str) -> Recognized:
 def _first(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Return the first rows; the rest is not read."""
     found: list[pa.RecordBatch] = []
-    with closing(batches):  # type: ignore[type-var]  # all of them are generators
+    with closing(batches):  # type: ignore[type-var]  # always a generator
         for batch in batches:
             found.append(batch)
             if sum(one.num_rows for one in found) >= ROWS:
@@ -238,7 +232,7 @@ def _first(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def _relative(address: str, folder: Path) -> str:
-    """A path as seen from the site file, where both lie below the working folder."""
+    """Return a path relative to the site file if both are below the working folder."""
     path, here = Path(address).absolute(), Path.cwd()
     if "://" in address:
         return address
@@ -249,13 +243,13 @@ def _relative(address: str, folder: Path) -> str:
 
 
 def section_name(text: str, otherwise: str = "pages") -> str:
-    """A name for a section, or a connection: small letters, digits and _."""
+    """Return a name for a section or connection: lower-case letters, digits and _."""
     plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
     return plain if re.match(r"[a-z]", plain) else otherwise
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names, those that stand there already with a number."""
+    """Return the names, with a number added to repeated ones."""
     found: list[str] = []
     for name in names:
         number, other = 2, name

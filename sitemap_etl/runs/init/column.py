@@ -1,6 +1,6 @@
-"""One column of a sample: its values, and what they look like.
+"""One column of a sample, and properties of its values.
 
-A sample is a thousand rows at most, so values are looked at one by one.
+A sample has at most 1,000 rows, so values are examined one by one.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from sitemap_etl.arrow import is_list, is_text
 from sitemap_etl.extensions import literals
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.separated import separated
+from sitemap_etl.urls.placeholders import is_placeholder
 
 MOST: Final = 0.8
-"""Share of the values from which on a column is what they are."""
+"""Share of the values that must match for a column to be of a kind."""
 ENOUGH: Final = 20
-"""Rows from which on one and the same date in all of them is no chance."""
+"""Rows from which the same date in all of them is not a coincidence."""
 _IMAGE: Final = re.compile(
     r"(?:https?://|/(?!/))[^\s\"]+\.(?:jpe?g|png|gif|webp|avif|svg|bmp|tiff?)(?:[?#][^\s\"]*)?", re.IGNORECASE
 )
 _LITERAL: Final = re.compile(literals.BEGINS)
 _CODE: Final = re.compile(r"\S{1,64}")
 _LONGEST: Final = 10_000
-"""Characters of a text that are looked at: more than any address, or list of images, that is of use."""
+"""Characters of a text that are examined: more than any useful address or list of images."""
 _FLAG_WORDS: Final = frozenset(
     [
         "0",
@@ -73,22 +74,22 @@ class Column:
     def __init__(self, name: str, values: pa.Array) -> None:
         self.name = name
         self.values = values
-        self.texts = texts_of(values)
+        self.texts = [text for text in texts_of(values) if not is_placeholder(text)]
         self.filled = len(self.texts) if is_text(values.type) else len(values) - values.null_count
         self.distinct = len(set(self.texts)) / max(len(self.texts), 1)
 
     @property
     def is_same(self) -> bool:
-        """Whether all rows have one value, and that is no chance."""
+        """True if all rows have one value, and there are enough rows."""
         return len(self.values) >= ENOUGH and len(self.values.drop_null().unique()) == 1
 
     def share(self, pattern: re.Pattern[str]) -> float:
-        """The share of the texts that are wholly of this form."""
+        """Return the share of texts that match the pattern completely."""
         return sum(pattern.fullmatch(text) is not None for text in self.texts) / max(len(self.texts), 1)
 
     @property
     def images(self) -> float:
-        """The share of values that are URLs of images, or lists of them."""
+        """Share of values that are an image's URL, or a list of such URLs."""
         plain = [text for text in self.texts if not _LITERAL.match(text)]
         found = separated(Elements(np.arange(len(plain)), pa.array(plain, pa.string()), len(plain)))
         urls_of = zip(found.owner.tolist(), found.values.to_pylist(), strict=True)
@@ -99,14 +100,14 @@ class Column:
 
     @property
     def is_key(self) -> bool:
-        """Whether it has another value in every row: a whole number, or a text without blanks."""
+        """True if every row has a different value: an integer, or a text without whitespace."""
         kind = self.values.type
         plain = pt.is_integer(kind) or (pt.is_string(kind) and self.share(_CODE) == 1)
         return plain and not self.values.null_count and len(self.values.unique()) == len(self.values) > 1
 
     @property
     def is_flag(self) -> bool:
-        """Whether it may say which rows are pages: true or false, or few words of which one is such."""
+        """True if the column can tell which rows are pages: booleans, or few words with a typical one among them."""
         kind = self.values.type
         if pt.is_boolean(kind):
             return True
@@ -120,7 +121,7 @@ class Column:
 
 
 def texts_of(values: pa.Array) -> list[str]:
-    """The texts of a column that are not blank; of lists of text each as JSON, of other types none."""
+    """Return the non-blank texts of a column. Lists are returned as JSON; other types have no texts."""
     kind = values.type
     if is_list(kind):
         return [json.dumps(value, default=str) for value in values.drop_null().to_pylist() if value]

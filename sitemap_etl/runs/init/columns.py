@@ -1,6 +1,6 @@
-"""What the columns of a sample hold: addresses, dates, images, titles.
+"""Detect the columns of a sample that hold addresses, dates, images and titles.
 
-Values decide, and names between columns that are alike. Of dates, names decide first (`dates`).
+Values decide, and names if columns are alike. For dates, names decide first (`dates`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import column_of, is_text
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.runs.init.column import MOST, Column, texts_of
+from sitemap_etl.runs.init.column import MOST, Column
 from sitemap_etl.runs.init.dates import Dates, find_dates, is_called_a_change
 from sitemap_etl.urls import origin
 
 _NEAR: Final = 0.95
-"""Columns whose scores differ less are alike."""
+"""Ratio of scores above which columns are alike."""
 _URL: Final = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
 _PATH: Final = re.compile(r"/(?!/)\S*")
 _BARE: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}/\S*", re.IGNORECASE)
@@ -37,7 +37,7 @@ _WRITTEN_DATE: Final = re.compile(
     ),
     re.IGNORECASE,
 )
-"""Dates in words: they are no titles, though they may be no dates of changes either."""
+"""Dates in words. They are not titles, even if they are not dates of changes."""
 _TITLE_NAMES: Final = re.compile(r"title|titel|titre|titulo|headline|name", re.IGNORECASE)
 _CONTENT_NAMES: Final = re.compile(
     r"(?:^|[\W_])(?:name|title|titel|titre|titulo|headline|h1|description|descr|desc|body|content|html|text|summary|excerpt|price|hash|checksum|sha\d*|md5|etag|version"
@@ -45,7 +45,7 @@ _CONTENT_NAMES: Final = re.compile(
     r"|contenuto|prezzo|omschrijving|inhoud|prijs|beskrivning|pris|opis|cena)(?:$|[\W_])|(?<=[a-z])(?:Body|Html|Price|Hash)$",
     re.IGNORECASE,
 )
-"""Columns whose values are on the page, or stand for them."""
+"""Names of columns whose values are shown on the page, or represent them."""
 
 
 class Address(Frozen):
@@ -57,12 +57,12 @@ class Address(Frozen):
 
 
 class Found(Frozen):
-    """What a sample holds. `same_date`: a column whose dates are those of exports: one in all rows, or in a folder.
+    """Columns that were detected in a sample. `same_date`: a column with the date of the export, in all rows or in a
+    folder.
 
-    `never`: columns of dates that are not about changes, by their names; `begun`: the one that says since when there is
-    a page; `contents`: columns that a fingerprint could be made of. `unread`: a column that is called like a date of
-    changes and holds none. `flags`: columns that may say which rows are no pages. `keys`: columns with another value in
-    every row.
+    `never`: date columns that are not about changes, by their names. `begun`: the date since which the page exists.
+    `contents`: columns for a fingerprint. `unread`: a column that is named like a modification date but has no dates.
+    `flags`: columns that can exclude rows. `keys`: columns with a different value in every row.
     """
 
     address: Address | None = None
@@ -79,10 +79,10 @@ class Found(Frozen):
 
 
 def find(rows: pa.Table, now: datetime, site: str | None = None, folders: Collection[str] = ()) -> Found:
-    """Return what the columns of a sample hold.
+    """Detect the columns of a sample.
 
-    `now`: later dates are no changes. `site`: the origin that pages are on. `folders`: columns that are the names of
-    folders: their dates are those of exports.
+    `now`: later dates are not dates of changes. `site`: the origin of pages. `folders`: partition columns, whose dates
+    are dates of exports.
     """
     if not rows.num_rows:
         return Found(address=Address("loc", "path") if "loc" in rows.column_names else None)
@@ -109,22 +109,11 @@ def find(rows: pa.Table, now: datetime, site: str | None = None, folders: Collec
     )
 
 
-def address_in_place_of_a_name(rows: pa.Table) -> str | None:
-    """The name of a column that is an address, as the values below it are: a page, and no name; None where none is."""
-    name: str
-    for name in rows.column_names:
-        form = next((one for one in (_URL, _PATH, _BARE) if one.fullmatch(name.strip())), None)
-        texts = [] if form is None else texts_of(column_of(rows.combine_chunks(), name))
-        if form is not None and sum(form.fullmatch(text) is not None for text in texts) >= MOST * len(texts):
-            return name
-    return None
-
-
 # --- addresses ---
 
 
 def _address(columns: Sequence[Column], site: str | None) -> Address | None:
-    """The column that most likely has the addresses of pages."""
+    """Return the column that most likely has the addresses of pages."""
     scored = sorted(_scored(columns, site), key=lambda one: -one[0])
     if not scored:
         return None
@@ -166,7 +155,7 @@ def _unlikely(name: str, form: str) -> tuple[bool, bool, bool, bool]:
 
 
 def _origins(texts: Sequence[str], begin: str = "") -> Counter[str]:
-    """How often each origin stands in URLs. `begin`: what they lack."""
+    """Count the origins of URLs. `begin`: the scheme, if the texts lack it."""
     found: Counter[str] = Counter()
     for text in texts:
         try:
@@ -180,7 +169,7 @@ def _origins(texts: Sequence[str], begin: str = "") -> Counter[str]:
 
 
 def _title(columns: Sequence[Column]) -> str | None:
-    """The column that most likely has the titles of pages: words, others in most rows."""
+    """Return the column that most likely has the titles of pages: words that differ in most rows."""
     words = [
         column
         for column in columns
@@ -195,5 +184,5 @@ def _title(columns: Sequence[Column]) -> str | None:
 
 
 def _is_content(column: Column, title: str | None) -> bool:
-    """True if a column holds a part of what its page shows, by its name: a title, a text, a price, or their hash."""
+    """Return True if a column has shown content by its name: a title, a text, a price, or their hash."""
     return column.name == title or (bool(column.filled) and _CONTENT_NAMES.search(column.name) is not None)

@@ -1,4 +1,4 @@
-"""What the name of a column of dates says about them: when a page changed, when it appeared, or neither.
+"""The meaning of date columns by their names: when a page changed, when it was created, or neither.
 
 The words are from the schemas of these systems, and from exports in the languages below.
 
@@ -17,8 +17,10 @@ import unicodedata
 from typing import Final, Literal
 
 Meaning = Literal["change", "never", "begin", "span"]
-"""`change`: of the last change. `never`: of a load, a crawl, a login, an expiry, a birth. `begin`: since when there is
-a page. `span`: the beginning or the end of something else, as of an offer."""
+"""Meaning of a date. `change`: of the last change. `never`: of a load, a crawl, a login, an expiry, a birth.
+
+`begin`: since when the page exists. `span`: start or end of something else, such as an offer.
+"""
 
 _LETTERS: Final = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "œ": "oe"})
 
@@ -83,13 +85,13 @@ def _alternatives(words: str, before: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return the text in lower case and without marks above and below its letters."""
+    """Return the text in lower case and without diacritics."""
     letters = unicodedata.normalize("NFKD", text).translate(_LETTERS)
     return unicodedata.normalize("NFC", "".join(one for one in letters if unicodedata.category(one) != "Mn"))
 
 
 def _either(words: str, inside: str) -> re.Pattern[str]:
-    """Return the pattern of words that begin a part of a name, and of those that may be anywhere in it."""
+    """Return a pattern of words at the start of a name's part, and of words anywhere in it."""
     return re.compile(_alternatives(words, "(?:^|_)") + "|" + _alternatives(inside, ""))
 
 
@@ -99,17 +101,20 @@ _MEANINGS: Final[tuple[tuple[Meaning, re.Pattern[str]], ...]] = (
     ("begin", _either(_BEGIN, _BEGIN_INSIDE)),
     ("span", re.compile(_alternatives(_SPAN, "(?:^|_)"))),
 )
-"""The first one that fits counts: `_etl_updated_at` is the time of a load, `latest_revision_created_at` of a change."""
+"""Meanings in order.
+
+The first match counts: `_etl_updated_at` is about a load, `latest_revision_created_at` a change.
+"""
 
 
 def meaning_of(name: str) -> Meaning | None:
-    """Return what the dates of a column are about by its name, or None if the name doesn't say."""
+    """Return the meaning of a column's dates by its name, or None if the name doesn't tell."""
     plain = _plain(name)
     return next((meaning for meaning, pattern in _MEANINGS if pattern.search(plain)), None)
 
 
 def is_of_a_crawl(name: str) -> bool:
-    """True if the dates of a column are those of a crawl, by its name."""
+    """Return True if a column's dates come from a crawl, by its name."""
     return re.search("(?:^|_)(?:crawl|scrap|spider)", _plain(name)) is not None
 
 

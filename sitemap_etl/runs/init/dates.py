@@ -1,6 +1,6 @@
-"""Which column of a sample has the dates of the last change, and how they are read.
+"""Find the column of a sample with the dates of the last change, and the format of its dates.
 
-Names decide first; values decide between columns whose names say nothing.
+Names decide first. Values decide between columns with neutral names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sitemap_etl.runs.init.date_names import Meaning, meaning_of
 from sitemap_etl.settings.date_format import EXCEL, MAIL, pattern
 
 _NEAR: Final = 0.95
-"""Share of the rows that are nearly all."""
+"""Share of the rows that counts as nearly all."""
 _DATE_NAMES: Final = re.compile(r"date|datum|fecha|data|time|zeit|_at$|_on$|\bam\b|seit", re.IGNORECASE)
 _FORMATS: Final = (
     *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y %H:%M", "%d.%m.%y"),
@@ -44,7 +44,7 @@ _FORMATS: Final = (
         "%b %d %Y",
     ),
 )
-"""Forms that dates are often exported in; of two that fit alike the first one is taken."""
+"""Common date formats of exports. If two fit equally, the first one is used."""
 _DAY: Final = len("2026-11-20")
 _NUMBER: Final = r"[+-]?\d+(\.\d*)?$"
 _MONGO: Final = re.compile(r'\{\s*"\$date".{4,60}')
@@ -64,10 +64,11 @@ class Dates(Frozen):
 
 
 class Dating(Frozen):
-    """The columns of dates of a sample. `changed`: the dates of the last change; `begun`: since when there is a page.
+    """Settings for the lastmods of a section.
 
-    `same`: a column whose dates are those of exports: one in all rows, or in the names of folders. `never`: columns
-    whose dates are not about changes, by their names. `names`: all columns that hold dates of the past.
+    `dated`: the section has a lastmod rule; without one, a change of an extension counts. `fingerprint`: dates come
+    from fingerprints. `reset`: the published fingerprints have another definition. `first_seen`: later new pages are
+    dated. `first_publish`: the section was never published. `back`: the release is from after `now`, by a fast clock.
     """
 
     changed: Dates | None = None
@@ -78,9 +79,9 @@ class Dating(Frozen):
 
 
 def find_dates(columns: Sequence[Column], now: datetime, folders: Collection[str]) -> Dating:
-    """Return what the columns of a sample say about changes.
+    """Find the date columns of a sample.
 
-    `now`: later dates are no changes. `folders`: columns that are the names of folders.
+    `now`: later dates are not dates of changes. `folders`: partition columns.
     """
     dated = [one for column in columns if (one := _dated(column, now)) is not None]
     exported = {one.column.name for one in dated if one.column.is_same or one.column.name in folders}
@@ -103,12 +104,12 @@ def find_dates(columns: Sequence[Column], now: datetime, folders: Collection[str
 
 
 def is_called_a_change(name: str) -> bool:
-    """True if a column is called like one with dates of changes."""
+    """Return True if a column is named like one with dates of changes."""
     return meaning_of(name) == "change"
 
 
 class _Dated(Frozen):
-    """A column of dates: how it is read, and what that gives (lastmod as text)."""
+    """A column of dates with the rule to read it, and its values read by that rule (lastmod as text)."""
 
     column: Column
     dates: Dates
@@ -116,11 +117,11 @@ class _Dated(Frozen):
 
     @property
     def is_in_most_rows(self) -> bool:
-        """True if half of the rows have a date at least."""
+        """True if at least half of the rows have a date."""
         return 2 * self.column.filled >= len(self.column.values)
 
     def is_no_earlier(self, other: _Dated) -> bool:
-        """Whether the dates of nearly all rows are as late as those of another column, or later."""
+        """Return True if nearly all dates are at least as late as in another column."""
         both = [
             one[:_DAY] >= two[:_DAY]
             for one, two in zip(self.read.to_pylist(), other.read.to_pylist(), strict=True)
@@ -130,7 +131,7 @@ class _Dated(Frozen):
 
 
 def _dated(column: Column, now: datetime) -> _Dated | None:
-    """How to read a column as dates of the past; None where its values are none."""
+    """Return the column as dates of the past, or None if its values aren't dates."""
     kind = column.values.type
     if not column.filled or pt.is_boolean(kind) or (pt.is_nested(kind) and not mongo.is_date(kind)):
         return None
@@ -155,12 +156,12 @@ def _dated(column: Column, now: datetime) -> _Dated | None:
 
 
 def _is_doubtful(rule: dict[str, str]) -> bool:
-    """Whether another order of day and month may fit as well."""
+    """Return True if day and month of the format can be swapped."""
     return rule.get("format", "").startswith(("%d/%m", "%m/%d"))
 
 
 def _rules(column: Column) -> Iterator[dict[str, str]]:
-    """What reading a column may need, the plainest first."""
+    """Yield possible rules for a column, simplest first."""
     kind = column.values.type
     yield {}
     if pt.is_timestamp(kind) or is_text(kind):
@@ -180,14 +181,14 @@ def _rules(column: Column) -> Iterator[dict[str, str]]:
 
 
 def _may_fit(rule: dict[str, str], texts: Sequence[str]) -> bool:
-    """Whether half of some values are of the form that a rule is about."""
+    """Return True if at least half of the example texts have the form that a rule needs."""
     form = rule.get("format")
     expected = _NUMBER if form == EXCEL or "unit" in rule else "" if form is None else pattern(form)
     return 2 * sum(re.match(expected, text) is not None for text in texts) >= len(texts)
 
 
 def _read(column: Column, rule: dict[str, str], now: datetime) -> pa.Array | None:
-    """The dates of a column by a rule, null where they can't be; None where the rule is of no use for it."""
+    """Return the dates of a column by a rule, null for invalid ones. Return None if the rule doesn't apply."""
     try:
         found = lastmod.moments(
             column.values,
@@ -204,7 +205,7 @@ def _read(column: Column, rule: dict[str, str], now: datetime) -> pa.Array | Non
 
 
 def _latest(dated: Sequence[_Dated]) -> Dates | None:
-    """Return the dates that are, row by row, no earlier than the others."""
+    """Return the column whose dates are, row by row, no earlier than the others."""
 
     def rank(one: _Dated) -> tuple[bool, bool, int]:
         later = sum(one.is_no_earlier(other) for other in dated)

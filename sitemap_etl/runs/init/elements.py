@@ -1,4 +1,4 @@
-"""What a live sitemap says of its pages beside their addresses and dates, which exports do not have."""
+"""Elements of a live sitemap beyond addresses and dates, which exports don't have."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ELEMENTS: Final = {
 
 
 def elements_in(name: str, target: str, options: Options, fetcher: Fetcher) -> list[str]:
-    """What a file of a live sitemap says beside loc and lastmod, in words; nothing where it can't be read again.
+    """Return the names of elements in a live sitemap's file beyond loc and lastmod, or none if it can't be read again.
 
-    `target`: where the sitemap is. Of a public one no private address is asked, as when it was read.
+    `target`: address of the sitemap. If it is public, private addresses are not accessed, as in the first read.
     """
     try:
         source = _source(name, target, options, fetcher)
         document = None if source is None else opened(source, options.max_bytes, Faults(name)).document
-    except SitemapEtlError:  # above all: no time is left
+    except SitemapEtlError:  # mostly because the time limit is reached
         return []
     if document is None or document.kind != "urlset":
         return []
@@ -47,6 +47,6 @@ def _source(name: str, target: str, options: Options, fetcher: Fetcher) -> Sourc
 
 
 def in_words(names: Iterable[str]) -> str:
-    """A list as a sentence has it."""
+    """Return names as a list in a sentence."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

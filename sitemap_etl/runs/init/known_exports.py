@@ -1,6 +1,6 @@
-"""An export as the beginning of a section: the SELECT that makes pages of its rows, and its first pages.
+"""Turn the rows of an export into pages with a SELECT.
 
-The rows of known exports of shops become pages by their layouts; rows that share an address become one page.
+Exports of known shop systems have a layout. In other exports, rows that share an address become one page.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FILES: Final = frozenset({"csv", "jsonl", "parquet"})
 
 
 def as_pages(beginning: Beginning, found: Found, folder: str = "") -> Beginning:
-    """Return the beginning with the SELECT of a known export and its pages; any other one as it is.
+    """Return a known export with its SELECT and its pages, and any other one unchanged.
 
-    `found`: what its rows hold. `folder`: the path that all addresses are below.
+    `found`: the detected columns. `folder`: the path that all addresses are below.
     """
     if not beginning.source.keys() & _FILES or not beginning.rows.num_rows:
         return beginning
@@ -43,7 +43,7 @@ def as_pages(beginning: Beginning, found: Found, folder: str = "") -> Beginning:
 
 
 def _repeated(rows: pa.Table, found: Found) -> Known | None:
-    """Return the SELECT for rows of which several are one page, each with an image of it; None for others."""
+    """Return the SELECT for an export with several rows per page, each with an image. Return None for others."""
     address, images = found.address, found.images
     if address is None or images is None or address.form not in ("url", "path"):
         return None

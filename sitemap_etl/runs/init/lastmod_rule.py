@@ -12,13 +12,13 @@ from sitemap_etl.runs.init.dates import Dates
 from sitemap_etl.runs.init.text import flow, line, listed, one_line, scalar, shown
 
 _ZONES: Final = ("GMT", "UTC")
-"""Formats that end so name the zone of their times."""
+"""Ends of formats whose texts contain the time zone."""
 
 
 def lastmod_lines(beginning: Beginning, found: Found, renamed: Callable[[str], str], notes: list[str]) -> Iterator[str]:
     """Yield the lines of the rule, and add to the notes.
 
-    `found`: what the first rows hold. `renamed`: gives the name that rules have for a column.
+    `found`: the detected columns. `renamed`: returns the name of a column in rules.
     """
     if not beginning.rows.num_rows:
         yield line("    # lastmod: COLUMN", "when the page last changed: there is no row to see it by")
@@ -29,7 +29,7 @@ def lastmod_lines(beginning: Beginning, found: Found, renamed: Callable[[str], s
 
 
 def _of_column(dates: Dates, name: str, notes: list[str]) -> Iterator[str]:
-    """Yield the rule of a column with dates of changes; none is needed for one that is called `lastmod`."""
+    """Yield the rule of a column with modification dates. A column named `lastmod` needs none."""
     notes.append(
         f"the column {shown(dates.column)} is used as the date of the last change of a page: make sure that it is "
         "not the date of the export"
@@ -42,7 +42,7 @@ def _of_column(dates: Dates, name: str, notes: list[str]) -> Iterator[str]:
 
 
 def _guesses(dates: Dates, notes: list[str]) -> str:
-    """Return what is to be asked about the rule of a column of dates."""
+    """Return the questions to the user about the rule of a date column."""
     asked = []
     if "timezone" in dates.rule and not dates.rule.get("format", "").endswith(_ZONES):
         asked.append("the times have no zone: is it this one?")
@@ -60,7 +60,7 @@ def _guesses(dates: Dates, notes: list[str]) -> str:
 
 
 def _undated(beginning: Beginning, found: Found, renamed: Callable[[str], str], notes: list[str]) -> Iterator[str]:
-    """Yield the rule of a section without dates of changes: a fingerprint if there are columns for one, else none."""
+    """Yield the rule of a section without modification dates: a fingerprint if possible, otherwise none."""
     why = _why_undated(beginning, found)
     if found.same_date is not None or found.unread is not None or found.never:
         notes.append(why)

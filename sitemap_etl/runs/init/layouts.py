@@ -1,7 +1,7 @@
-"""Product exports of shops, and a crawl, that are known by their columns; each with the SELECT that makes pages of it.
+"""Layouts of product exports of shop systems and of a crawler, each with the SELECT that turns its rows into pages.
 
-A text in SQL names columns in braces, in any case and punctuation; `{Image - #}` are all columns with a number at the
-end. Of several texts the first one counts whose columns are there; of conditions, all of these.
+SQL texts name columns in braces, in any case and punctuation; `{Image - #}` are all columns that end with a number. Of
+several texts, the first one whose columns all exist is used; of conditions, all of these.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _BATCH: Final = "\n  "
 
 
 class Layout(Frozen):
-    """The export of a system. `signs`: sets of columns, one of which tells it.
+    """Export layout of a system. `signs`: sets of columns. Each one identifies the system.
 
-    `loc`, `title`, `images`: values of a page; `rows`: what is selected from; `where` and `having`: conditions;
-    `group`: what makes rows one page; `hints`: what a person should know of it.
+    `loc`, `title`, `images`: values of a page. `rows`: the relation to select from. `where`, `having`: conditions.
+    `group`: expression that groups rows into pages. `hints`: notes for the user.
     """
 
     system: str
@@ -36,24 +36,24 @@ class Layout(Frozen):
     having: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
-    """What a person should know if the last way to make an address is the one that is used."""
+    """Notes for the user if the last way to build an address is used."""
 
 
 def _slug(name: str) -> str:
-    """Return the SQL that makes the end of an address of a name, as WordPress and PrestaShop do."""
+    """Return SQL that turns a name into the end of an address, as WordPress and PrestaShop do."""
     kept = rf"regexp_replace(lower(strip_accents({name})), '[^\pL\pN_\s/.-]', '', 'g')"
     return rf"trim(regexp_replace({kept}, '[\s/.-]+', '-', 'g'), '-')"
 
 
 def _ordered(image: str, place: str) -> tuple[str, str]:
-    """Return the SQL of all images of a group, by their places if there is such a column."""
+    """Return SQL for all images of a group, ordered by their position if there is such a column."""
     there = f"FILTER (WHERE nullif({image}, '') IS NOT NULL)"
     by_place = f"list({image} ORDER BY try_cast({place} AS INTEGER), {image})\n    {there}"
     return by_place, f"list({image} ORDER BY {image})\n    {there}"
 
 
 def _media(images: str) -> str:
-    """Return the SQL of images that Magento keeps, by their paths with commas between them."""
+    """Return SQL for Magento's images from paths that are separated by commas."""
     address = "CASE WHEN regexp_matches(x, '^(https?:)?//') THEN x ELSE '/media/catalog/product/' || ltrim(x, '/') END"
     paths = f"[trim(y) FOR y IN string_split({images}, ',')]"
     return f"[{address}\n    FOR x IN {paths}\n    IF x NOT IN ('', 'no_selection')]"
@@ -76,7 +76,7 @@ _UNDER_PRODUCTS: Final = """(
 _STORED: Final = """[CASE WHEN regexp_matches(x, '^(https?:/)?/') THEN x ELSE '/product_images/' || x END
     FOR x IN [{Product Image File - #}] IF nullif(x, '') IS NOT NULL]"""
 _NO: Final = "('0', '-1', '2', 'false', 'no', 'n', 'falsch', 'faux', 'falso', 'onwaar', 'fałsz')"
-"""Words for what is not published: of the systems, and of spreadsheets in other languages. Magento writes 2."""
+"""Values for unpublished products, of the systems and of spreadsheets in other languages. Magento writes 2."""
 
 LAYOUTS: Final = (
     Layout(
@@ -237,7 +237,7 @@ LAYOUTS: Final = (
 
 
 class Known(Frozen):
-    """An export whose rows become pages: its system, the SELECT over it, and what a person should know."""
+    """An export whose rows become pages: its system, the SELECT, and notes for the user."""
 
     system: str
     query: str
@@ -245,9 +245,9 @@ class Known(Frozen):
 
 
 def known(columns: Sequence[str], further: Iterable[str] = (), folder: str = "") -> Known | None:
-    """Return what an export with these columns is, or None if no layout fits.
+    """Return the layout of an export with these columns, or None if none fits.
 
-    `further`: columns that are selected too, under their own names. `folder`: the path that all addresses are below.
+    `further`: columns to select under their own names. `folder`: the path that all addresses are below.
     """
     names = {_key(name): name for name in reversed(columns)}
     for layout in LAYOUTS:
@@ -291,7 +291,7 @@ def _first(texts: Sequence[str], names: Mapping[str, str]) -> str | None:
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str | None:
-    """Return a text with the columns that it names, or None if one of them is not there."""
+    """Return the SQL text with the columns that it names, or None if one doesn't exist."""
     missing = False
 
     def column(found: re.Match[str]) -> str:
@@ -305,7 +305,7 @@ def _filled(text: str, names: Mapping[str, str]) -> str | None:
 
 
 def _numbered(text: str, names: Mapping[str, str]) -> list[str | None]:
-    """Return the columns whose names end in a number, in the order of the numbers."""
+    """Return the columns whose names end with a number, in the order of the numbers."""
     before = _key(text)
     numbers = {
         int(key[len(before) :]): name for key, name in names.items() if re.fullmatch(re.escape(before) + r"\d+", key)

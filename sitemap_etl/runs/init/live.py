@@ -1,4 +1,4 @@
-"""A live sitemap as the beginning of a site: its names, its sections, and exports of what it lists."""
+"""Create a site from a live sitemap: its file names, its sections, and exports of its URLs."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from sitemap_etl.urls import origin
 from sitemap_etl.web import shown_address
 
 EXPORTS: Final = "exports"
-"""The folder beside the site file for what the live sitemap lists."""
+"""Folder beside the site file for the URLs of the live sitemap."""
 _FILES: Final = 20
-"""Files of one series (`products-1.xml`, `products-2.xml`, …) that are read: a million URLs at most."""
+"""Maximum files to read of a series (`products-1.xml`, `products-2.xml`, …): a million URLs."""
 _ALL_FILES: Final = 1_000
-"""Files that are read in all."""
+"""Maximum files to read in all."""
 _SECTIONS: Final = 50
-"""Sections that are made; files of further names are one together."""
+"""Maximum sections. Files with further names share one."""
 _OTHERS: Final = "others"
 _ORIGINS: Final = 100
-"""Origins of a file that are counted, those that most of its URLs have."""
+"""Origins to count per file, most frequent first."""
 _ORIGIN: Final = r"^(?P<origin>(?i:https?)://[^/?#]+)"
 _SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 30.0
@@ -53,9 +53,9 @@ _LISTED: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 
 @dataclass
 class Series:
-    """The files of the live sitemap that make a section. `read`: how many were; `urls`: what those list.
+    """Files of the live sitemap that become one section. `read`: number of files read. `urls`: URLs in them.
 
-    `first`: the name of the first one; `dropped`: what that says beside addresses and dates, in words.
+    `first`: name of the first file. `dropped`: its elements beyond addresses and dates.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Series:
 
     @property
     def about(self) -> str:
-        """How many URLs and files it has, in words."""
+        """Number of URLs and files as text."""
         about = "" if self.read == self.files else "about "
         files = "1 file" if self.files == 1 else f"{self.files:,} files"
         return f"{about}{round(self.urls * self.files / self.read):,} URLs in {files}"
@@ -75,7 +75,7 @@ class Series:
 
 @dataclass
 class Live:
-    """A live sitemap. `origins`: those of its pages; `index`: where its index is, or its only file."""
+    """A live sitemap. `origins`: origins of its pages. `index`: address of its index or only file."""
 
     target: str
     origins: Counter[str] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class Live:
     notes: list[str] = field(default_factory=list)
 
     def publish(self, site: str) -> dict[str, Any]:
-        """The mapping `publish`, under which the index keeps its address below a site."""
+        """Return the mapping `publish` that keeps the index's address on a site."""
         found: dict[str, Any] = {"to": "./public"}
         folder = urlsplit(self.index).path.rpartition("/")[0]
         if folder and self._is_on(site):
@@ -93,14 +93,14 @@ class Live:
         return found | ({"names": self.names} if self.names else {})
 
     def _is_on(self, site: str) -> bool:
-        """Whether the index is on the host of a site."""
+        """Return True if the index is on the host of a site."""
         try:
             return host(origin(self.index)) == host(site)
-        except ValueError:  # a file of this machine
+        except ValueError:  # a local file
             return False
 
     def lines(self) -> Iterator[str]:
-        """The sections of the site file."""
+        """Yield the sections of the site file."""
         for name, series in self.series.items():
             yield f"  {name}:"
             yield f"    # live: {series.about}. Replace this by your own source:"
@@ -110,10 +110,10 @@ class Live:
 
 
 def survey(target: str, folder: Path, now: datetime) -> Live:
-    """Read a live sitemap, index, robots.txt or home page, and write what it lists to `exports/` in a folder.
+    """Read a live sitemap, index, robots.txt or home page, and write its URLs to `exports/` in a folder.
 
-    Raises ConfigError where a file would be replaced there, Unavailable where it does not answer, Refused where it is
-    no sitemap.
+    Raises ConfigError if a file there would be replaced, Unavailable if the address doesn't respond, Refused if it
+    isn't a sitemap.
     """
     addresses = _addresses(target)
     for address in addresses:
@@ -137,9 +137,9 @@ def survey(target: str, folder: Path, now: datetime) -> Live:
 
 
 def _addresses(target: str) -> list[str]:
-    """Return the addresses at which a site can have its sitemap: the target, or those of its home page.
+    """Return the possible addresses of a sitemap: the target, or the usual ones if it is a home page.
 
-    Raises `ConfigError` if the target is not an address.
+    Raises ConfigError if the target is not an address.
     """
     try:
         parts = urlsplit(target)
@@ -152,7 +152,7 @@ def _addresses(target: str) -> list[str]:
 
 
 def _keep(scratch: Path, folder: Path, names: list[str]) -> None:
-    """Move the exports to where the site file has them."""
+    """Move the exports to their place beside the site file."""
     targets = {name: folder / f"{name}.csv.gz" for name in names}
     there = next((path for path in targets.values() if path.exists()), None)
     if there is not None:
@@ -166,7 +166,7 @@ def _keep(scratch: Path, folder: Path, names: list[str]) -> None:
 
 
 class _Reader:
-    """Reads the files of a live sitemap, and writes what they list, a file for each section."""
+    """Collects the content of a page. lxml calls its methods."""
 
     def __init__(self, target: str, scratch: Path, now: datetime) -> None:
         self._target = target
@@ -213,7 +213,7 @@ class _Reader:
         return found
 
     def _note_dropped(self, live: Live, options: Options, fetcher: Fetcher) -> None:
-        """Look into the first file of each section for what its export does not have."""
+        """Add notes about elements that the exports lack, from the first file of each section."""
         for series in live.series.values():
             series.dropped = elements_in(series.first, self._target, options, fetcher) if series.first else []
             if series.dropped:
@@ -223,7 +223,7 @@ class _Reader:
                 )
 
     def _is_wanted(self, name: str) -> bool:
-        """Whether a file is among the first of its series."""
+        """Return True if a file is among the first of its series."""
         kind = re.sub(r"\d+", "0", urlsplit(name).path)
         with self._counting:
             self._wanted[kind] += 1
@@ -247,7 +247,7 @@ class _Reader:
         self._writers[name].write_table(self._dated(listing.rows))
 
     def _dated(self, rows: pa.Table) -> pa.Table:
-        """The rows with dates as we write them; what is none is left out."""
+        """Return the rows with normalized dates, null for invalid ones."""
         written = column_of(rows.combine_chunks(), "lastmod")
         try:
             found = lastmod.moments(written, name="lastmod", timezone="UTC", read_at=self._now, tally=Tally())
@@ -257,7 +257,7 @@ class _Reader:
 
 
 def _origins(rows: pa.Table) -> Counter[str]:
-    """How many URLs of a file have each origin."""
+    """Count the URLs of a file by origin."""
     found: Counter[str] = Counter()
     written = pc.struct_field(pc.extract_regex(rows.column("loc"), _ORIGIN), "origin")
     counts = Counter({one["values"]: one["counts"] for one in pc.value_counts(written).to_pylist()})

@@ -1,4 +1,4 @@
-"""What the files of a live sitemap are called, as `publish.names` has it, so that their addresses stay."""
+"""Names for `publish.names` that keep the addresses of a live sitemap's files."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sitemap_etl.settings.site import Names
 _ENDING: Final = re.compile(r"(\.(xml|txt|rss|atom))?(\.gz)?$", re.IGNORECASE)
 _NO_SECTION: Final = frozenset({"sitemap", "sitemaps", "site", "map", "index", "xml", "urlset", "part"})
 _OTHER_FILE: Final = "{section}-{number:05}.xml.gz"
-"""For files, where the default would name an index too."""
+"""Name of files if the default would also match the index."""
 
 
 class Chosen(Frozen):
-    """Names that go together. `names`: the keys of `publish.names`; `notes`: what does not stay as it is."""
+    """Names that fit together. `names`: keys of `publish.names`. `notes`: addresses that change."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 def choose(index: str, forms: Mapping[str, str], sections: Collection[str], *, is_file: bool) -> Chosen:
-    """The names under which the index, and files of one form, keep their addresses.
+    """Return names that keep the addresses of the index and of files with one name pattern.
 
-    `index`: its address. `forms`: the files by their addresses, each with the form of its name ("" for none).
-    `is_file`: there is no index, and one of the files is in its place.
+    `index`: its address. `forms`: name pattern by file address, "" for none. `is_file`: there is no index, and `index`
+    is one of the files.
     """
     shown = _base(index)
     kept = _valid("index", shown)
@@ -65,7 +65,7 @@ def choose(index: str, forms: Mapping[str, str], sections: Collection[str], *, i
 
 
 def _candidates(index: str, form: str, *, several: bool) -> Iterator[Names]:
-    """Names that may be taken, the best first. The address of an index is worth more than those of its files."""
+    """Yield possible names, best first. The index's address matters more than its files' addresses."""
     standard = Names()
     index = index or standard.index
     if form:
@@ -77,7 +77,7 @@ def _candidates(index: str, form: str, *, several: bool) -> Iterator[Names]:
 
 
 def _clash(names: Names, sections: Collection[str]) -> bool:
-    """Whether a site file with these names and sections would be refused for a name that stands for two files."""
+    """Return True if a site file with these names and sections would be refused for a name of two files."""
     site = Site.model_validate(
         {
             "site": "https://site.invalid",
@@ -91,7 +91,7 @@ def _clash(names: Names, sections: Collection[str]) -> bool:
 
 
 def _valid(key: str, name: str) -> str:
-    """The name, "" where it can be none of ours."""
+    """Return the name, or "" if it isn't a valid value of the key."""
     try:
         Names.model_validate({key: name})
     except ValidationError:
@@ -104,7 +104,7 @@ def _base(address: str) -> str:
 
 
 def series_of(address: str) -> tuple[str, str]:
-    """The section that a file makes, by its name, and the form of its name as `names` has it, "" where it has none."""
+    """Return the section name for a file, and its name pattern as in `names`, or "" if it has none."""
     base = unquote(_base(address))
     ending = _ENDING.search(base)
     stem = base[: ending.start()] if ending else base

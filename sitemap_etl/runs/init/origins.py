@@ -1,4 +1,4 @@
-"""The origin of a site among those that its pages have, and what becomes of the others."""
+"""The origin of a site, chosen from the origins of its pages, and the treatment of the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.text import flow
 
 _NAMED = 3
-"""Further origins that a note names."""
+"""Other origins that a note names."""
 
 
 class Origins(Frozen):
-    """`site`: the origin of the site; `same`: others that are spellings of it; `others`: those of other hosts."""
+    """`site`: the origin of the site. `same`: other spellings of it. `others`: origins of other hosts."""
 
     site: str
     same: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Origins(Frozen):
         return [f"urls: {flow(rules)}"] if rules else []
 
     def notes(self) -> list[str]:
-        """What a person should know of pages that are not at the site's own origin."""
+        """Return notes about pages that are not at the site's origin."""
         notes = []
         if self.same:
             notes.append(f"some pages are at {', '.join(self.same)}: by urls.same_as they are listed at {self.site}")
@@ -37,9 +37,9 @@ class Origins(Frozen):
 
 
 def settle(found: Counter[str], wanted: str | None, placeholder: str) -> Origins:
-    """What the origins of pages are to a site: the one that is `wanted`, else that of most pages, else a placeholder.
+    """Choose the site's origin: `wanted`, or the most frequent one, or the placeholder.
 
-    `found`: how many pages have each.
+    `found`: number of pages by origin.
     """
     names = [name for name, _ in found.most_common()]
     site = wanted or (names[0] if names else placeholder)
@@ -49,5 +49,5 @@ def settle(found: Counter[str], wanted: str | None, placeholder: str) -> Origins
 
 
 def host(address: str) -> str:
-    """The host of an origin, without what two spellings of one site differ in."""
+    """Return the host of an origin without `www.`."""
     return address.partition("://")[2].removeprefix("www.")

@@ -1,4 +1,4 @@
-"""The first rows of a source in types whose values Python can hold, so that they can be looked at one by one."""
+"""The first rows of a source, converted to types that Python can represent."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sitemap_etl.instants import in_calendar, in_unit
 
 
 def readable(rows: pa.Table) -> pa.Table:
-    """Return the rows with times in microseconds at most, text for bytes that are UTF-8, and nulls for other values.
+    """Return the rows with times in microseconds or coarser, and text for bytes that are UTF-8.
 
-    A time or date outside the years 1 to 9999 is null. Maps are left as they are.
+    Times and dates outside the years 1 to 9999 become null. Maps stay unchanged.
     """
     columns = [_readable(single(column)) for column in rows.columns]
     return pa.table(columns, names=rows.column_names)
@@ -38,10 +38,10 @@ def _readable(column: pa.Array) -> pa.Array:
 def _of_our_calendar(column: pa.Array) -> pa.Array:
     kind = column.type
     if pt.is_timestamp(kind):
-        zone = None if kind.tz is None else "UTC"  # Python may not know the other one
+        zone = None if kind.tz is None else "UTC"  # Python can lack the other one
         column = in_unit(column, pa.timestamp("us" if kind.unit == "ns" else kind.unit, zone))
     elif pt.is_date64(kind):
         return in_calendar(column.view(pa.timestamp("ms"))).cast(pa.date32(), safe=False)
     elif not pt.is_date32(kind):
-        return pa.nulls(len(column), pa.string())  # times of day and durations date no page
+        return pa.nulls(len(column), pa.string())  # times of day and durations can't date a page
     return in_calendar(column)

@@ -1,4 +1,4 @@
-"""A section as a site file has it: proposed from what its first rows hold."""
+"""A section of a site file, proposed from the columns of its first rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KEYED: Final = frozenset({"database", "delta", "iceberg"})
 """Sources that can have a key."""
 _TRUE: Final = frozenset({"1", "t", "true", "y", "yes"})
 _FALSE: Final = frozenset({"0", "f", "false", "n", "no"})
-"""Words that DuckDB takes for truth values, in any case."""
+"""Words that DuckDB reads as booleans, in any case."""
 _SCHEME: Final = "https://"
 _SLASH: Final = "'/'"
 _SPLIT_ROWS: Final = 500_000
-"""Rows of a split that is proposed."""
+"""Target rows per proposed split."""
 _PARTS: Final = (2, 64)
 _UNKNOWN_PARTS: Final = 8
 
@@ -39,14 +39,14 @@ class Proposal(Frozen):
 
 
 def propose(name: str, beginning: Beginning, found: Found, folder: str = "") -> Proposal:
-    """The section of this name. `found`: what its first rows hold. `folder`: the path that the site is below."""
+    """Propose the section of this name. `found`: its detected columns. `folder`: the path that the site is below."""
     section = _Section(beginning, found, folder)
     lines = tuple(section.lines(name))
     return Proposal(lines, tuple(section.notes))
 
 
 class _Section:
-    """A section while its lines are made, which adds to its `notes`."""
+    """Builder of a section, which collects `notes`."""
 
     def __init__(self, beginning: Beginning, found: Found, folder: str) -> None:
         self.beginning = beginning
@@ -58,7 +58,7 @@ class _Section:
         self._names: dict[str, str] = {}  # column of the source → what the SELECT calls it
 
     def lines(self, name: str) -> Iterator[str]:
-        """The lines of the section."""
+        """Yield the lines of the section."""
         yield f"  {name}:"
         if self.is_database:
             yield from self._database()
@@ -80,7 +80,7 @@ class _Section:
 
     @staticmethod
     def _from_query(source: Mapping[str, Any]) -> Iterator[str]:
-        """`from:` with a SELECT."""
+        """Yield `from:` with a SELECT."""
         yield "    from:"
         for key, value in source.items():
             yield f"      {scalar(key)}: {block(value, 8) if key == 'query' else written(value)}"
@@ -102,7 +102,9 @@ class _Section:
         yield f"      query: {block(selected, 8)}"
 
     def _split_column(self) -> str | None:
-        """A column with an index whose value stays: the primary key, else a whole number, else a time."""
+        """Return an indexed column whose value is stable: the primary key, an integer, or a time. None if there is
+        none.
+        """
         indexes = self.beginning.indexes
         schema = self.beginning.rows.schema
         changing = None if self.found.dates is None else self.found.dates.column
@@ -118,7 +120,7 @@ class _Section:
         return None
 
     def _select_from_export(self) -> str:
-        """All columns of an export, with addresses that begin with https://, and with truth values in `exclude`."""
+        """Return the SELECT of an export's columns, with complete addresses and booleans in `exclude`."""
         address, selected = self.found.address, ["*"]
         if address is not None and self.prefix:
             self._names[address.column] = "loc"
@@ -129,7 +131,7 @@ class _Section:
         return f"SELECT {', '.join(selected)}\nFROM source"
 
     def _select_from_table(self) -> str:
-        """The columns of a table that the section needs, under the names that rules know them by."""
+        """Return the SELECT of the table columns that the section needs, under the names that rules use."""
         found, dialect = self.found, self.beginning.dialect
         wanted = [
             ("loc", None if found.address is None else found.address.column),
@@ -170,11 +172,11 @@ class _Section:
         return f"{text} || {path}"
 
     def _called(self, column: str) -> str:
-        """What the rules call a column of the source."""
+        """Return the name of a source column in rules."""
         return self._names.get(column, column)
 
     def _columns(self) -> Iterator[str]:
-        """`columns:`, and what is to be said of the address."""
+        """Yield `columns:`, and add notes about the address."""
         found, there = self.found, self.beginning.rows.column_names
         address = found.address
         if address is None:
@@ -215,7 +217,7 @@ class _Section:
             self.notes.append(f"https:// is put before {shown(address.column)}, which has none")
 
     def _renamed(self, column: str) -> str:
-        """Return what the rules call a column: by the SELECT of a table, or by `columns`."""
+        """Return the name of a column in rules, after the SELECT of a table or `columns`."""
         if self.is_database:
             return self._called(column)
         return {self.found.title: "title", self.found.images: "images"}.get(column, column)
@@ -232,6 +234,12 @@ class _Section:
             yield one_line(
                 f"    # from.key: a column that identifies a row lets a run read only what changed; it may be: "
                 f"{listed(found.keys)}"
+            )
+        changed = found.dates
+        if self.is_database and self.beginning.indexes.unique and changed is not None:
+            name = quoted(changed.column, self.beginning.dialect)
+            yield one_line(
+                f"    # to read only what changed, add to the SELECT: WHERE ({name} >= :since OR {name} IS NULL)"
             )
         rest = [name for name in rows.column_names if name not in self._used()]
         if rest:
@@ -255,7 +263,7 @@ class _Section:
 
 
 def _prefix(rows: Any, address: Address | None, folder: str) -> str:
-    """Return what the addresses lack: a scheme, or the folder of the site. Empty if they are whole."""
+    """Return the missing start of addresses: a scheme, or the path of the site. "" if they are complete."""
     if address is None or address.form == "bare":
         return "" if address is None else _SCHEME
     if not folder or address.form == "url":
@@ -274,9 +282,9 @@ def _is_flag(rows: Any, name: str) -> bool:
 
 
 def _is_priority(column: Any) -> bool:
-    """Whether the values are priorities of the protocol."""
+    """Return True if the values are valid priorities."""
     try:
         numbers = pc.cast(column.drop_null(), "float64")
-    except (ValueError, NotImplementedError):  # Arrow's errors are such
+    except (ValueError, NotImplementedError):  # base classes of Arrow's errors
         return False
     return bool(pc.all(pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, 1))).as_py() is not False)

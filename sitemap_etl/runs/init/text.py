@@ -1,4 +1,4 @@
-"""The text of a site file: YAML with comments, whatever is in the names of columns and files."""
+"""The text of a site file: YAML with comments, safe for any name of a column or file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMMENT_AT: Final = 43
 _UNPRINTABLE: Final = re.compile(r"[^\S ]|[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What a line of YAML can't hold as it is: line breaks of any kind, controls, marks of direction."""
+"""Characters that a line of YAML can't contain: line breaks of any kind, controls, marks of direction."""
 
 
 def scalar(text: Any) -> str:
@@ -27,41 +27,39 @@ def written(value: str | list[str]) -> str:
 
 
 def flow(mapping: Mapping[str, Any]) -> str:
-    """A mapping in one line."""
+    """Return a mapping in one line."""
     return _dumped(dict(mapping))
 
 
 def block(text: str, indent: int) -> str:
-    """A text of several lines as a value, its lines indented by so many spaces."""
+    """Return a text of several lines as a value, indented by `indent` spaces."""
     if any(_UNPRINTABLE.search(line) for line in text.split("\n")):
         return scalar(text)
     return "|\n" + "\n".join(" " * indent + line for line in _literal(text).split("\n"))
 
 
 def line(text: str, comment: str = "") -> str:
-    """A line, its comment where those of the others begin."""
+    """Return a line with its comment in the common column."""
     return f"{text:<{_COMMENT_AT}} # {one_line(comment)}" if comment else text
 
 
 def shown(name: str) -> str:
-    """A name as a sentence has it: in quotes where it begins or ends with a space, which nobody would see."""
+    """Return a name for a sentence, in quotes if it begins or ends with a space."""
     return name if name == name.strip() else f'"{name}"'
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as a sentence has them."""
+    """Return names as a list in a sentence."""
     return ", ".join(map(shown, names))
 
 
 def one_line(text: str) -> str:
-    """A text for a comment."""
+    """Return a text that is safe in a comment."""
     return _UNPRINTABLE.sub(" ", text)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text with odd line breaks in double quotes: in single ones PyYAML leaves them as they are, and folds them
-    when it reads.
-    """
+    """YAML dumper that writes text with unusual line breaks in double quotes, so that they survive."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.Node:
@@ -79,7 +77,7 @@ def _dumped(value: Any) -> str:
 
 
 def _literal(value: Any) -> Any:
-    """The value with `${` marked as what it is: a site file would take it for a variable."""
+    """Return the value with `${` escaped, so that it isn't read as a variable."""
     if isinstance(value, dict):
         return {_literal(key): _literal(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,8 +1,8 @@
-"""Everything that is stored, or handed from stage to stage, as typed records.
+"""Typed records of everything that is stored or passed between stages.
 
-A *document* is a record that is an object of its own in the state or in a run's folder; it says its `format`.
-Releases of one format work side by side, also in one run: what another one added is kept as it is read
-(`Record.unknown`) and written back. `state.codec` has the JSON form, `state.layout` the keys.
+A *document* is a record that is stored as one object, in the state or in a run's folder. It has a `format`. Versions of
+sitemap_etl with the same format can work on one run: unknown keys survive reading and writing (`Record.unknown`).
+`state.codec` converts records to JSON, `state.layout` has their keys.
 """
 
 from sitemap_etl.state.records.base import (
@@ -47,7 +47,6 @@ from sitemap_etl.state.records.owner import (
     Notification,
     Owner,
     Place,
-    Write,
 )
 from sitemap_etl.state.records.published import (
     COUNTED,
@@ -179,6 +178,5 @@ __all__ = [
     "Summed",
     "Transformed",
     "Unit",
-    "Write",
     "same_set",
 ]

@@ -1,4 +1,4 @@
-"""What all records have in common."""
+"""Base classes of all stored records."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 2
 """The format of the documents of the state that this release writes. It reads earlier ones."""
+INTENT_FORMAT: Final = 3
+"""The format of intents. Earlier ones are read."""
 RUN_FORMAT: Final = 3
-"""That of the documents in the folder of a run, and of the rows beside them. Nothing of an earlier one is read."""
+"""Format of the documents in a run's folder, and of the rows beside them. Earlier formats are refused."""
 
 
 class Record(Frozen):
-    """What all records have: the keys that this release does not know."""
+    """Base of all records. Keys that this version does not know survive reading and writing.
+
+    A field with whole numbers and fractions is `int | float`, so that a number is written unchanged.
+    """
 
     unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
 
 class Document(Record):
-    """A record that is stored as an object of its own."""
+    """A record that is stored as one object."""
 
     format: int = field(default=FORMAT, kw_only=True)
 
@@ -30,12 +35,12 @@ class Document(Record):
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The JSON of an earlier format with the names of this one."""
+        """Return the JSON of an earlier format with the key names of the current one."""
         return data
 
 
 class RunDocument(Document):
-    """A document in the folder of a run: only releases of one format share a run."""
+    """A document in a run's folder. All tasks of a run must use the same run format."""
 
     format: int = field(default=RUN_FORMAT, kw_only=True)
 
@@ -52,5 +57,5 @@ class Summed(Record):
 
 
 def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """The object with the keys of an earlier format under their names of today."""
+    """Return the object with keys of an earlier format renamed: `names` maps old to new."""
     return {names.get(key, key): value for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""What a site keeps of its sources between runs: mirrors of rows, and robots.txt."""
+"""Records of source data that is kept between runs: mirrors of rows, and robots.txt."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from sitemap_etl.state.records.base import Document, Record, Summed
 
 
 class MirrorFile(Record):
-    """A Parquet file of a mirror, put once. `sha256` is that of its bytes."""
+    """A Parquet file of a mirror. It is written once and never replaced."""
 
-    key: str
-    rows: int
-    bytes: int
-    sha256: str
+    key: str  # key in the state
+    rows: int  # rows of the file
+    bytes: int  # size of the file
+    sha256: str  # SHA-256 of the file, checked before it is decoded
 
 
 class MirrorBucket(Record):
-    """The rows of a mirror whose keys share some bits of their hash: a base, and what changed since, oldest first."""
+    """The files of one bucket of a mirror: the rows whose keys have hashes in the bucket's range."""
 
-    base: MirrorFile | None = None
-    deltas: tuple[MirrorFile, ...] = ()
+    base: MirrorFile | None = None  # all rows at the last fold; None if the bucket has only deltas or nothing
+    deltas: tuple[MirrorFile, ...] = ()  # rows read since then, oldest first; newer rows replace older ones
 
     def files(self) -> list[MirrorFile]:
-        """All of them."""
+        """Return the base, if there is one, and the deltas."""
         return [*([] if self.base is None else [self.base]), *self.deltas]
 
 
 class Mirror(Document):
-    """A section's rows as they were extracted, by key: one generation of them."""
+    """One version of a section's mirror: its rows as extracted, identified by key."""
 
     section: str
     run_id: str
@@ -47,11 +47,11 @@ class Mirror(Document):
 
 
 class Drift(Summed):
-    """How a full read differed from the mirror where the watermark had shown nothing, in rows."""
+    """Rows of a full read that differ from the mirror and that incremental reads missed. Shown as warnings."""
 
-    missing: int = 0  # in the source, not in the mirror
-    stale: int = 0  # in both, and not the same
-    gone: int = 0  # in the mirror, no longer in the source
+    missing: int = 0  # rows in the source but not in the mirror
+    stale: int = 0  # rows in both with different content
+    gone: int = 0  # rows in the mirror but no longer in the source
 
     @property
     def total(self) -> int:
@@ -59,7 +59,7 @@ class Drift(Summed):
 
 
 class KnownRobots(Record):
-    """A site's robots.txt as it was last read. `key`: of its bytes in the state; None: the site has none."""
+    """The site's robots.txt as last read. It applies when robots.txt can't be read."""
 
-    at: str  # YYYY-MM-DDThh:mm:ssZ
-    key: str | None = None
+    at: str  # time of the read, YYYY-MM-DDThh:mm:ssZ
+    key: str | None = None  # key of the stored bytes; None if the site had no robots.txt

@@ -1,4 +1,4 @@
-"""What a run found, for those who ask later."""
+"""Records of the outcome of a run: its summary, its entry in the history, its preview and its splits."""
 
 from __future__ import annotations
 
@@ -17,29 +17,22 @@ AttemptStatus: TypeAlias = Status | Literal["running", "interrupted"]
 
 
 class Files(Record):
-    """The files of a run's set. `to_write`, `to_delete`: of a dry or refused run.
+    """Numbers of files of a run."""
 
-    `robots_txt`, `key_file`: whether these were written besides, or would be.
-    """
-
-    written: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    robots_txt: bool = False
-    key_file: bool = False
-    to_write: int | None = None
-    to_delete: int | None = None
+    written: int = 0  # files that were written
+    unchanged: int = 0  # files of the release that were not written
+    deleted: int = 0  # files that were deleted
+    robots_txt: bool = False  # True if robots.txt was written, or would be
+    key_file: bool = False  # True if the IndexNow key file was written, or would be
+    to_write: int | None = None  # files that a dry or refused run would write; None for other runs
+    to_delete: int | None = None  # files that it would delete
 
 
 ROBOTS_TXT: Final = "robots.txt"
 
 
 class Preview(Record):
-    """What publishing would do. `unmanaged`: objects in the way that we did not write; `retire`: no longer listed.
-
-    `write`: the files, and robots.txt where it is to name them; `key_file`: that of IndexNow, whose name is a secret.
-    `interrupted`: an earlier publish did not end, so that more files may be written than are named.
-    """
+    """The changes that publishing a dry or refused run would make. Files are named by key."""
 
     write: tuple[str, ...]
     delete: tuple[str, ...]
@@ -51,70 +44,67 @@ class Preview(Record):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is written of the set itself."""
+        """The files to write, without robots.txt."""
         return tuple(key for key in self.write if key != ROBOTS_TXT)
 
 
 class Example(Record):
-    """A loc whose lastmod is another in a live sitemap."""
+    """A loc with different lastmods in the run and in the live sitemap."""
 
-    loc: str
-    here: str | None
-    there: str | None
+    loc: str  # URL of the page
+    here: str | None  # lastmod in the run
+    there: str | None  # lastmod in the live sitemap
 
 
 class Difference(Record):
-    """How many URLs differ in one way, with a few of them."""
+    """URLs that differ in one way."""
 
-    count: int = 0
-    examples: tuple[str | Example, ...] = ()
+    count: int = 0  # number of URLs
+    examples: tuple[str | Example, ...] = ()  # the first few
 
 
 class Comparison(Record):
-    """How a live sitemap differs from what a run would publish."""
+    """The differences between a live sitemap and the release that a run would publish (`--against`)."""
 
-    url: str
-    files: int
-    urls: int
-    here: int
-    both: int
-    repeated: int
-    problems: tuple[str, ...]
-    only_here: Difference
-    only_there: Difference
-    other_lastmod: Difference
-    respelled: Difference
+    url: str  # address of the live sitemap
+    files: int  # files of the live sitemap
+    urls: int  # URLs in the live sitemap
+    here: int  # URLs in the run
+    both: int  # URLs in both
+    repeated: int  # entries of the live sitemap that repeat a URL
+    problems: tuple[str, ...]  # files that can't be read, in words
+    only_here: Difference  # URLs that only the run lists
+    only_there: Difference  # URLs that only the live sitemap lists
+    other_lastmod: Difference  # URLs in both with different lastmods
+    respelled: Difference  # URLs in both with different spellings
 
 
 class Shape(Record):
-    """What a section's files hold. `fill`: files by tenths of what one may hold. `undated`: pages without a lastmod.
+    """Fill and ages of a section's files, for the report."""
 
-    `ages`: pages by how old their lastmod is, one number for each of `publish.shape.AGES` and one for what is older; an
-    estimate. `unrecorded`: pages of files that a release wrote which did not record it.
-    """
-
-    files: int = 0
-    fill: tuple[int, ...] = ()
-    undated: int = 0
+    files: int = 0  # number of files
+    fill: tuple[int, ...] = ()  # files by tenths of the limits that they use, ten numbers
+    undated: int = 0  # pages without a lastmod
+    # Estimated pages by age of their lastmod: one number for each limit in `publish.shape.AGES`, and one for older.
     ages: tuple[int, ...] = ()
-    unrecorded: int = 0
+    unrecorded: int = 0  # pages of files from early versions, which recorded no ages
 
 
 class Asked(Record):
-    """The options of a run that its report tells of."""
+    """The options of a run that its report shows."""
 
-    sections: tuple[str, ...] = ()
-    full: bool = False
-    limit: int | None = None
+    sections: tuple[str, ...] = ()  # `--section`; empty means all
+    full: bool = False  # `--full`
+    limit: int | None = None  # rows of each split
 
 
 def total(sections: Mapping[str, Counts], views: Collection[str]) -> Counts:
-    """The counts of a site: those of its sections without views, which repeat URLs of others."""
+    """Return the sum of the sections' counts. Views don't count, because they repeat URLs of other sections."""
     return sum((counts for name, counts in sections.items() if name not in views), Counts())
 
 
 class Summary(Document):
-    """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
+    """The outcome of a run. `--json` prints it, the report shows it, `reports/<run>/summary.json` stores it."""
 
     run_id: str | None = None
     name: str | None = None
@@ -151,7 +141,7 @@ class Summary(Document):
 
     @property
     def total(self) -> Counts:
-        """The counts of the site."""
+        """The counts of the site, without views."""
         return total(self.sections, self.views)
 
     @classmethod
@@ -161,10 +151,9 @@ class Summary(Document):
 
 
 class Attempt(Document):
-    """What became of one run: what `status`, `history`, the report and the metrics tell of it for a year.
+    """The entry of one run in the history. `status`, `history`, the report and the metrics read it for a year.
 
-    It names no page but in the words of an error or a warning. `owner`: the scheduler's run. `rejected`: section →
-    reason → rows.
+    It contains no URLs of pages, except in the text of errors and warnings.
     """
 
     run_id: str
@@ -197,45 +186,45 @@ class Attempt(Document):
 
     @property
     def total(self) -> Counts:
-        """The counts of the site."""
+        """The counts of the site, without views."""
         return total(self.sections, self.views)
 
     @property
     def listed(self) -> int:
-        """URLs that its set lists, or would list."""
+        """URLs that its release lists, or would list."""
         return self.total.listed
 
     @property
     def good(self) -> bool:
-        """Whether everything that it was to do is done."""
+        """True if the run did everything that it was asked to do."""
         return self.status in ("published", "unchanged")
 
     @property
     def failed(self) -> bool:
-        """Whether somebody should look."""
+        """True if a person should look at the run."""
         return self.status in ("failed", "refused", "partial", "interrupted")
 
 
 class PastRun(Record):
-    """A run in a few words, for a page of many sites. `owner`: the scheduler's run; `error`: its first line.
+    """A short entry of a run, for a page about many sites.
 
-    The counts are those of the site, without views; nothing where the run did not get that far.
+    The counts are URLs of the site, without views. They are 0 if the run ended before it counted.
     """
 
-    run_id: str
-    now: str
-    status: AttemptStatus
-    ended: str = ""
-    owner: str = ""
-    error: str = ""
-    listed: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    run_id: str  # id of the run
+    now: str  # the run's `now`
+    status: AttemptStatus  # outcome
+    ended: str = ""  # end by the machine's clock, YYYY-MM-DDThh:mm:ssZ
+    owner: str = ""  # scheduler's run
+    error: str = ""  # first line of the error
+    listed: int = 0  # URLs listed
+    added: int = 0  # URLs added
+    changed: int = 0  # URLs changed
+    removed: int = 0  # URLs removed
 
 
 class PastRuns(Document):
-    """The last runs of a site, oldest first, dry ones left out: all that a page of many sites reads of it."""
+    """`reports/runs.json`: the last runs of a site. The Airflow page about all sites reads it."""
 
     name: str
     site: str
@@ -245,30 +234,30 @@ class PastRuns(Document):
 
 
 class KeptSet(Record):
-    """A set that is kept, as `history` tells of it."""
+    """A stored release, as `history` shows it."""
 
-    run_id: str
-    now: str
-    current: bool
-    listed: int
-    files: int
-    sections: Mapping[str, int]
-    counts: Mapping[str, Counts]
-    forced: tuple[str, ...]
-    reason: str | None
-    rolled_back_to: str | None
-    engines: Mapping[str, Answered]
+    run_id: str  # run that published it
+    now: str  # the run's `now`
+    current: bool  # True for the current release
+    listed: int  # URLs of the site, without views
+    files: int  # public files
+    sections: Mapping[str, int]  # section → listed URLs
+    counts: Mapping[str, Counts]  # section → its rows
+    forced: tuple[str, ...]  # names of gates that a person overruled
+    reason: str | None  # reason given with `--force` or `--now`
+    rolled_back_to: str | None  # run whose release a rollback published again
+    engines: Mapping[str, Answered]  # engine → its answer
 
 
 class ReadSplit(Record):
-    """A split that a run read: what row numbers in its reports speak of. `lines`: as in `Extracted`."""
+    """A split that a run read. It translates row numbers of the report into places in the source."""
 
-    section: str
-    label: str
-    lines: tuple[FileLines, ...] = ()
+    section: str  # section of the split
+    label: str  # name of the split in messages
+    lines: tuple[FileLines, ...] = ()  # files whose rows are numbered by line, as in `Extracted`
 
     def place(self, position: int) -> tuple[str, int, str]:
-        """Where a row stands, for a person: `line` or `row`, which one from 1, and of what."""
+        """Return the place of a row: `line` or `row`, its number from 1 on, and the file or the split's label."""
         file = next((file for file in reversed(self.lines) if file.before <= position), None)
         if file is None:
             return "row", position + 1, self.label
@@ -276,13 +265,7 @@ class ReadSplit(Record):
 
 
 class Splits(Document):
-    """What a run read: the sections, and what the numbers of rows in its reports speak of.
-
-    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows. `tables`:
-    the rows that were not listed, by kind. `quiet`: sections that were not rendered → the run that was the last to do
-    so, whose report has the rows that were listed already. `untouched`: sections to which no rule was applied → the run
-    whose report has all rows that were not listed.
-    """
+    """`reports/<run>/splits.json`: the sections and splits that a run read. `explain` and `forget` read it."""
 
     splits: tuple[ReadSplit, ...] = ()
     readers: Mapping[str, ReadSplit] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Who is at it: a state's owner, its current set, the publish under way, the lease."""
+"""Records of the current release, of publishes in progress, of the state's owner and of the lease."""
 
 from __future__ import annotations
 
@@ -6,56 +6,56 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
-from sitemap_etl.state.records.base import Document, Record, renamed
+from sitemap_etl.state.records.base import INTENT_FORMAT, Document, Record, renamed
 from sitemap_etl.state.records.mirrors import KnownRobots
 from sitemap_etl.state.records.published import Retired
 from sitemap_etl.state.records.run import MadeFrom
 
 
 class LastRun(Record):
-    """The run that ended last."""
+    """The run that ended last. Read by `publish.claim` to name it in messages and to detect newer reads."""
 
-    run_id: str
-    at: str
-    status: str
+    run_id: str  # id of the run
+    at: str  # the run's `now`
+    status: str  # published or unchanged
 
 
 class Place(Record):
-    """A public folder or bucket. `real`: without links, with the bucket's store; `written`: a folder's path."""
+    """A public folder or bucket."""
 
     real: str
     written: str | None = None
 
     def is_also(self, other: Place) -> bool:
-        """Whether both are one: a folder may be reached by another way, or be linked to elsewhere."""
+        """Return True if both are the same place: their resolved or their written paths are equal."""
         return self.real == other.real or (self.written is not None and self.written == other.written)
 
     def was(self, to: str) -> bool:
-        """Whether it may be what a manifest names, which knows neither links nor stores."""
+        """Return True if `to` of a manifest can mean this place. Manifests have no resolved paths and no endpoints."""
         return to in ("", self.real, self.written) or (to.startswith("s3://") and self.real.startswith(f"{to} at "))
 
 
 class Owner(Record):
-    """Where the site of a state publishes to. `site_file` and `host` are for messages."""
+    """The places that the site of a state publishes to. Another site or place is refused (`State.held`)."""
 
-    to: Place
-    root: Place | None = None
-    site_file: str = ""
-    host: str = ""
+    to: Place  # `publish.to`
+    root: Place | None = None  # `publish.root`, if there is one
+    site_file: str = ""  # path of the site file, for messages
+    host: str = ""  # name of the machine that wrote it, for messages
 
     def is_also(self, other: Owner) -> bool:
-        """Whether both publish to one place. Without a root, one that is added is no other."""
+        """Return True if both publish to the same place. A root counts only if both have one."""
         roots = self.root is None or other.root is None or self.root.is_also(other.root)
         return roots and self.to.is_also(other.to)
 
     def describe(self) -> str:
-        """The place in words."""
+        """Return the place for messages."""
         root = "" if self.root is None or self.root.is_also(self.to) else f", with robots.txt in {self.root.real}"
         return f"{self.to.real}{root}"
 
 
 class Current(Document):
-    """What is published now, and while a publish is under way, its intent. Replaced by compare-and-swap only."""
+    """`state/current.json`: the current release and the publish in progress. Written by compare-and-swap only."""
 
     name: str
     site: str
@@ -74,26 +74,17 @@ class Current(Document):
     title: ClassVar[str] = "state"
 
 
-class Write(Record):
-    """What a publish is about to put under a key: the ETag and the hash of the inflated bytes now, the new hash."""
-
-    old_etag: str | None
-    old_sha256: str | None
-    new_sha256: str | None
-
-
 class Intent(Document):
-    """What a publish is about to do. `suspect`: keys of interrupted publishes that it has to put again.
+    """The keys that a publish is about to write and delete. `suspect`: keys of interrupted ones, to be put again.
 
-    `unmanaged`: key → ETag of objects of others that it, or they, had leave to replace. `numbers`: section → the number
-    of its next file, past every one that is named here. `claim`: its own, so that no two intents are the same bytes.
+    A run that takes over an interrupted publish reads it (`publish.claim`).
     """
 
     run_id: str
     base: str | None
     by: str  # who, for people
     at: str  # since when, by the store's clock
-    writes: Mapping[str, Write] = field(default_factory=dict)
+    writes: tuple[str, ...] = ()
     deletes: tuple[Retired, ...] = ()
     robots: bool = False
     suspect: tuple[str, ...] = ()
@@ -101,16 +92,19 @@ class Intent(Document):
     numbers: Mapping[str, int] = field(default_factory=dict)
     number: int = 1  # of its run's claims
     claim: str = ""
+    format: int = field(default=INTENT_FORMAT, kw_only=True)
 
+    newest: ClassVar[int] = INTENT_FORMAT
     title: ClassVar[str] = "intent"
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return renamed(data, doubtful="suspect", foreign="unmanaged")
+        writes = list(data.get("writes", ()))  # up to format 2, a mapping from keys to hashes
+        return {**renamed(data, doubtful="suspect", foreign="unmanaged"), "writes": writes}
 
     @property
     def touched(self) -> set[str]:
-        """Every key that it may have written or deleted."""
+        """The keys that the publish can have written or deleted."""
         return {*self.writes, *(item.key for item in self.deletes), *self.suspect}
 
     def describe(self) -> str:
@@ -118,7 +112,7 @@ class Intent(Document):
 
 
 class Lease(Document):
-    """Who is at a site, since when, until when (by the store's clock)."""
+    """`state/lease.json`: the run that works on the site. All times are by the store's clock."""
 
     run_id: str
     since: str
@@ -134,12 +128,12 @@ class Lease(Document):
         return f"run {self.run_id}, since {self.since} ({who})"
 
     def is_of(self, run_id: str, owner: str) -> bool:
-        """Whether this is the run's own lease, or that of an earlier try of it."""
+        """Return True if the run holds this lease, or an earlier try of the run does."""
         return self.run_id == run_id or (owner != "" and self.owner == owner)
 
 
 class Notification(Document):
-    """What the engines are to hear of a run besides its changes. Addresses are public ones."""
+    """The part of a submission to engines that is not changes. All addresses are public URLs."""
 
     indexes: tuple[str, ...]
     changed_indexes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What is published: the set, and what the engines heard of it."""
+"""Records of a release: its manifest, sections, files, gates, and the answers of engines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 
 
 class Counts(Summed):
-    """A section's rows. `extracted + carried = listed + duplicates + excluded + rejected`."""
+    """Numbers of a section's rows and URLs. `extracted + carried = listed + duplicates + excluded + rejected`."""
 
-    extracted: int = 0
-    carried: int = 0
-    listed: int = 0
-    duplicates: int = 0
-    excluded: int = 0
-    rejected: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    extracted: int = 0  # rows read from the source
+    carried: int = 0  # rows reused from a mirror or from the last release
+    listed: int = 0  # URLs in the section's files
+    duplicates: int = 0  # rows whose URL another row lists
+    excluded: int = 0  # rows that a rule leaves out on purpose
+    rejected: int = 0  # rows that can't be listed, such as invalid URLs
+    added: int = 0  # listed URLs that no section listed before
+    changed: int = 0  # listed URLs with a new lastmod, or other content if the section has no lastmod
+    removed: int = 0  # URLs of the last release that no section lists now
 
     def of(self, name: str) -> int:
-        """One of the counts by its name in `COUNTED`."""
+        """Return one of the counts by its name in `COUNTED`."""
         count: int = getattr(self, name)
         return count
 
@@ -36,7 +36,7 @@ COUNTED: Final = tuple(entry.name for entry in fields(Counts) if entry.name != "
 
 
 class Gate(Record):
-    """One gate's outcome. `value` and `limit` are shares, or URLs for `min_urls`."""
+    """The outcome of one gate."""
 
     name: str  # products.max_drop; without a section: of the site
     status: GateStatus
@@ -46,49 +46,50 @@ class Gate(Record):
 
 
 class File(Record):
-    """One published object: `bytes` and `sha256` of what a reader sees inflated, `stored*` of the object."""
+    """One public object."""
 
-    key: str
-    bytes: int
-    sha256: str
-    stored: int
-    stored_sha256: str
-    etag: str | None
-    lastmod: str  # when the inflated bytes last changed, YYYY-MM-DDThh:mm:ssZ
+    key: str  # key under `publish.to`
+    bytes: int  # size, uncompressed
+    sha256: str  # SHA-256 of the uncompressed content, without a fence
+    stored: int  # size of the object as stored
+    stored_sha256: str  # SHA-256 of the object as stored, with its fence
+    etag: str | None  # ETag after the write; None before it
+    lastmod: str  # time of the last change of the uncompressed content, YYYY-MM-DDThh:mm:ssZ
 
 
 class Entry(Record):
-    """One shard: the locs from `low` up to the next shard's, in `file` (and `text`)."""
+    """One shard of a section and its files. It lists the locs from `low` up to the next shard's `low`."""
 
-    section: str
-    number: int
-    low: str
-    first: str
-    last: str
-    rows: int
-    body: int  # bytes of its entries, without the wrapper
-    index: int  # 1 is sitemap.xml, 2 is sitemap-2.xml
-    file: File
-    snapshot: str
-    since: int | None = None  # newest `since` of its rows, epoch seconds
-    text: File | None = None
-    undated: int | None = None  # rows without a lastmod; None: not recorded
-    days: tuple[int, ...] | None = None  # least, deciles and greatest of the lastmods, in days since 1970, of a sample
+    section: str  # section, or `recent`
+    number: int  # number in the file name; never used again for other files, except in views
+    low: str  # first loc of the range; empty for the section's first shard
+    first: str  # first listed loc
+    last: str  # last listed loc
+    rows: int  # listed URLs
+    body: int  # bytes of the entries in the XML, without the wrapper
+    index: int  # number of the sitemap index that lists it: 1 is sitemap.xml, 2 is sitemap-2.xml
+    file: File  # sitemap file
+    snapshot: str  # key of the published rows (`frames.SNAPSHOT`); empty for files of recent changes
+    since: int | None = None  # newest `since` of the rows, epoch seconds; read for the files of recent changes
+    text: File | None = None  # text sitemap, for `formats: [text]`
+    undated: int | None = None  # rows without a lastmod; None if not recorded; shown in the report
+    # Minimum, deciles and maximum of the lastmods in a sample, in days since 1970. The report shows ages from them.
+    days: tuple[int, ...] | None = None
 
 
 class Index(Record):
     """One published sitemap index."""
 
-    number: int
-    file: File
+    number: int  # 1 is sitemap.xml, 2 is sitemap-2.xml
+    file: File  # index file
 
 
 class Retired(Record):
-    """A file of ours that is no longer listed and is deleted after the grace: only with this ETag."""
+    """A file that no index lists any more. It is deleted two days later."""
 
-    key: str
-    etag: str | None
-    at: int  # epoch seconds, by the clock of `work`
+    key: str  # key under `publish.to`
+    etag: str | None  # the delete is conditional on this ETag; without one the file stays
+    at: int  # time of its removal from the indexes, epoch seconds by the clock of the state's store
 
 
 class Former(Record):
@@ -103,34 +104,34 @@ class Former(Record):
 
 
 class SectionState(Record):
-    """What a section carries from run to run."""
+    """The state of a section in a release. The next run reads it."""
 
-    next_number: int = 1
-    rule: str | None = None  # id of its fingerprint's definition
-    kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns; None: format 1, or no rule
-    listed: int = 0
-    view: bool = False
-    dated: bool = True  # whether its rule gives lastmods; where it does not, a page changes with what else it shows
-    removed_lately: str | None = None  # snapshot of rows that left in the last 30 days
-    undone: str | None = None  # after a rollback: snapshot of listed rows as they were read last; until they are again
-    top: str | None = None  # snapshot of the rows its feeds show
-    mirror: str | None = None  # key of the generation of its mirror that it was made from
+    next_number: int = 1  # number of the next new file; it never goes down
+    rule: str | None = None  # digest of the fingerprint's definition; a new one resets fingerprints
+    kinds: tuple[tuple[str, str], ...] | None = None  # fingerprint's columns and types; None: no rule, or format 1
+    listed: int = 0  # listed URLs
+    view: bool = False  # True if the section is a view
+    dated: bool = True  # True if it has a lastmod rule; without one, other content counts as a change
+    removed_lately: str | None = None  # key of rows removed in the last 30 days, whose dates return with them
+    undone: str | None = None  # key of rows as read before a rollback; they date pages until the next read
+    top: str | None = None  # key of the rows that its feeds show
+    mirror: str | None = None  # key of the mirror version that it was made from; a rollback restores it
 
     def beside(self) -> tuple[str, ...]:
-        """The keys of its snapshots, but for those of its files."""
+        """Return the keys of its snapshots except the snapshots of its shards."""
         return tuple(key for key in (self.removed_lately, self.undone, self.top) if key is not None)
 
 
 class SetSize(Record):
-    """How much a set of the last seven days listed."""
+    """The size of one release of the last seven days. Gates compare with the largest one."""
 
-    at: str
-    site: int
-    sections: Mapping[str, int]
+    at: str  # `now` of its run
+    site: int  # listed URLs of the site, without views
+    sections: Mapping[str, int]  # section → listed URLs
 
 
 class Answered(Document):
-    """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
+    """The outcome of one submission to one engine (`engines.Answer`)."""
 
     engine: str
     status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable", "failed"]
@@ -142,12 +143,12 @@ class Answered(Document):
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused, unanswered or not even asked."""
+        """True if something was refused, not answered or not sent."""
         return self.status in ("partial", "refused", "unavailable", "failed")
 
     @property
     def pending(self) -> bool:
-        """Whether the engine has yet to hear of it."""
+        """True if the submission has to be tried again."""
         return self.status in ("unavailable", "failed")
 
 
@@ -170,29 +171,28 @@ class LedgerRequest(Record):
 
 
 class LedgerDay(Record):
-    """How many URLs were sent on a day."""
+    """The number of URLs sent on one day, compared with the daily limit."""
 
-    day: str
-    sent: int
+    day: str  # YYYY-MM-DD, UTC
+    sent: int  # URLs sent
 
 
 class LedgerData(Record):
-    """What is remembered of an engine between runs. The engines read and write it (see engines.ledger)."""
+    """The record of one engine between runs, read and written by the engine (`engines.ledger`)."""
 
-    format: int = 1
-    runs: tuple[str, ...] = ()
-    waiting: tuple[LedgerRun, ...] = ()
-    recent: tuple[LedgerRequest, ...] = ()
-    today: LedgerDay | None = None
-    owed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # addresses that are pending, by kind
-    not_before: str | None = None
+    format: int = 1  # format of the ledger
+    runs: tuple[str, ...] = ()  # runs whose addresses were added, oldest first
+    waiting: tuple[LedgerRun, ...] = ()  # runs with pending changes, oldest first
+    recent: tuple[LedgerRequest, ...] = ()  # requests of the last minutes
+    today: LedgerDay | None = None  # URLs sent on the last day
+    owed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind → pending addresses
+    not_before: str | None = None  # time before which the engine accepts no request, ISO 8601
 
 
 class Manifest(Document):
-    """A published set: written last, it is what a publish commits.
+    """The manifest of a release: all its files, with ranges, hashes and dates. A publish commits it last.
 
-    Every file of the public set has its place here: what is in it, by which name, since when its bytes are as they
-    are. The next run compares against it and against the snapshots it names; a rollback renders an older one anew.
+    The next run compares with it and with its snapshots. A rollback renders an older one again.
     """
 
     name: str
@@ -226,11 +226,11 @@ class Manifest(Document):
         return {**data, "sections": sections}
 
     def of(self, section: str) -> list[Entry]:
-        """The section's shards in the order of their ranges."""
+        """Return the section's shards in the order of their ranges."""
         return [entry for entry in self.entries if entry.section == section]
 
     def files(self) -> Iterator[File]:
-        """Every public object of the set."""
+        """Yield all public objects of the release."""
         for entry in self.entries:
             yield entry.file
             if entry.text is not None:
@@ -245,5 +245,5 @@ class Manifest(Document):
 
 
 def same_set(one: Manifest, other: Manifest) -> bool:
-    """Whether two manifests publish the same inflated bytes under the same names."""
+    """Return True if both manifests publish the same uncompressed bytes under the same names."""
     return {f.key: f.sha256 for f in one.files()} == {f.key: f.sha256 for f in other.files()}

@@ -1,4 +1,4 @@
-"""A run: its plan, and what its stages leave."""
+"""Records of a run in progress: its plan, and the task results that its stages exchange."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sitemap_etl.state.records.published import Counts
 
 
 class Options(Record):
-    """What the person who starts a run asked for."""
+    """The options that a run was started with."""
 
-    sections: tuple[str, ...] = ()  # none: all
-    full: bool = False
-    limit: int | None = None  # rows of each split
-    dry_run: bool = False
-    ping: bool = True
-    force: tuple[str, ...] = ()
-    reason: str | None = None
-    adopt: bool = False
-    moved: bool = False  # another place, or another site, is meant
+    sections: tuple[str, ...] = ()  # `--section`; empty means all
+    full: bool = False  # read everything and verify every published file
+    limit: int | None = None  # rows to read of each split
+    dry_run: bool = False  # show the changes and publish nothing
+    ping: bool = True  # notify search engines
+    force: tuple[str, ...] = ()  # names of gates to overrule
+    reason: str | None = None  # reason given with `--force` or `--now`
+    adopt: bool = False  # replace existing objects that this state does not manage
+    moved: bool = False  # take over a state whose site or place differs from the site file
 
 
 class Unit(Record):
@@ -35,29 +35,24 @@ class Unit(Record):
 
     @property
     def label(self) -> str:
-        """What the split is, in words."""
+        """Name of the split in messages."""
         return self.split.label
 
 
 class Reading(Record):
-    """How a section that keeps a mirror is read: one whose SELECT names `:since`, or a table with a key.
+    """The plan for reading a section that has a mirror: its SELECT uses `:since`, or it is a table with a key."""
 
-    `mirror`: key of the generation into which what changed is merged; None: everything is read, `because` says why.
-    `compared`: key of a generation that a full read is compared with. `select`, `params`: tell what was asked from
-    other SELECTs and params.
-    """
-
-    key: str  # the column that says what a row is
-    since: str  # ISO 8601
-    read_at: str  # by the source's own clock, or `now` where that is earlier
-    select: str
-    params: str
-    mirror: str | None = None
-    because: str | None = None
-    compared: str | None = None
-    deleted: str | None = None  # the column that says that a row is gone
-    version: str | None = None  # of the table that is read
-    table: str | None = None  # tells it from another table at its address
+    key: str  # source column that identifies a row
+    since: str  # value of `:since`, ISO 8601
+    read_at: str  # start of the read by the source's clock, or `now` if that is earlier; ISO 8601
+    select: str  # digest of the SELECT; another one makes the mirror unusable
+    params: str  # digest of the SELECT's parameters; likewise
+    mirror: str | None = None  # key of the mirror version that takes the changes; None if everything is read
+    because: str | None = None  # reason for reading everything, for the log
+    compared: str | None = None  # key of the mirror version that a full read is compared with, to count drift
+    deleted: str | None = None  # source column that marks a row as deleted
+    version: str | None = None  # version of the table to read
+    table: str | None = None  # identity of the table; it differs if a table was dropped and created again
 
 
 class RawSums(Record):
@@ -95,7 +90,11 @@ class Agreed(Record):
 
 
 class MadeFrom(Record):
-    """What a section was made from by the run that rendered it last (see stages.quiet)."""
+    """Digests of the rows, settings and files of a section when it was last rendered.
+
+    `stages.quiet` compares them with the current run. If they are equal, the section is not rendered. `current.json`
+    has them for each section, so its size does not depend on the number of splits.
+    """
 
     run_id: str
     rows: int  # of its inventory
@@ -113,7 +112,7 @@ class MadeFrom(Record):
 
 
 class Plan(RunDocument):
-    """What a run fixed when its first task started."""
+    """The plan of a run: everything that is fixed when its first task starts. All tasks read it."""
 
     run_id: str
     now: str  # YYYY-MM-DDThh:mm:ssZ
@@ -141,11 +140,11 @@ class Plan(RunDocument):
 
 
 class Checked(Record):
-    """An object that is verified as it is read (see state.checked). `blocks`: the CRC-32 of each of its blocks."""
+    """An object with checksums that are verified on each read (`state.checked`)."""
 
-    key: str
-    bytes: int
-    blocks: tuple[int, ...]
+    key: str  # key in the run's folder, or in the state for reports
+    bytes: int  # size
+    blocks: tuple[int, ...]  # CRC-32 of each block of 1 MiB
 
 
 class Spool(Record):
@@ -161,18 +160,14 @@ class Spool(Record):
 
 
 class FileLines(Record):
-    """A file of a split whose rows are known by their line. `before`: the lines of the split's files before it."""
+    """A file of a split whose rows are numbered by line."""
 
-    path: str
-    before: int = 0
+    path: str  # path of the file
+    before: int = 0  # lines of the files before it in the split
 
 
 class Extracted(RunDocument):
-    """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
-
-    `spool`: the rows of a section that keeps a mirror, by slot of their key. `lines`: its files, where the number of
-    a row in the split is that of its line; none where rows are counted.
-    """
+    """The task result of extract for one split. Transform reads it, or merge if the section has a mirror."""
 
     rows: int = 0
     lines: tuple[FileLines, ...] = ()
@@ -180,12 +175,13 @@ class Extracted(RunDocument):
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
     held: str | None = None  # why the section stays as published
+    notices: Tally = field(default_factory=Tally)
 
     title: ClassVar[str] = "receipt of extract"
 
 
 class Transformed(RunDocument):
-    """What transform left of a split, or of a bucket of a mirror.
+    """The task result of transform for one split, or of merge for one mirror bucket. Partition and publish read it.
 
     `rows` + `carried` = `inventory` + `duplicates` + `excluded` + `rejected`.
     """
@@ -213,6 +209,7 @@ class Transformed(RunDocument):
     raw: RawSums | None = None
     spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
     as_read: bool = False  # that was seen before the rules, which were not applied
+    repeatable: bool = False  # the rules make the same of the same rows on a later run
     bare: tuple[int, str] = (0, "")  # addresses without a leading slash, and one of them
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
@@ -223,10 +220,7 @@ class Transformed(RunDocument):
 
 
 class MergePlan(Record):
-    """Where the rows of each bucket of a section are. `index`, `spools`, `schemas`: as in `SectionPlan`.
-
-    `seen`: keys that an incremental read yields now, to compare a full read with the mirror.
-    """
+    """The plan for merging one section into its mirror. Each merge task reads it."""
 
     buckets: int
     schema: str  # base64 of the Arrow schema of the merged rows
@@ -237,11 +231,7 @@ class MergePlan(Record):
 
 
 class Merging(RunDocument):
-    """What is to be merged: a plan for each section that keeps a mirror, and the units (section, bucket).
-
-    `untouched`: sections of which no row was read, and whose rules are those of the night before; their units come
-    last, and need not be done.
-    """
+    """The plan of merge for all sections with a mirror."""
 
     sections: Mapping[str, MergePlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
@@ -250,18 +240,14 @@ class Merging(RunDocument):
 
     @property
     def needed(self) -> int:
-        """How many of the units have to be done."""
+        """Number of tasks that have to run."""
         return sum(section not in self.untouched for section, _ in self.units)
 
     title: ClassVar[str] = "plan of merge"
 
 
 class SectionPlan(Record):
-    """How a section is rendered.
-
-    `spools`: where its rows are, each a key and the place of its schema in `schemas`. `index`: a spool that says
-    where each window's messages lie in them, one message of it a group.
-    """
+    """The plan for rendering one section. Render and align read it."""
 
     windows: tuple[tuple[str, str | None], ...]
     groups: tuple[tuple[int, int], ...]  # first and past the last window
@@ -278,12 +264,7 @@ class SectionPlan(Record):
 
 
 class Quiet(Record):
-    """A section of which nothing differs from what it was made from: it stays as published, and is not rendered.
-
-    `duplicates`: rows that were listed already; `reasons`: theirs, as the run found them that rendered it last.
-    `counts`: of a section that was left untouched, what the run counted that applied the rules last; its `reasons` are
-    all that this run told.
-    """
+    """An unchanged section: its digests are as in the last render, so it is not rendered. Publish reads it."""
 
     made_from: MadeFrom
     duplicates: int = 0
@@ -292,19 +273,14 @@ class Quiet(Record):
 
 
 class Clusters(Record):
-    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
+    """Numbers about hreflang clusters, for the summary."""
 
-    aligned: int = 0
-    notes: Tally = field(default_factory=Tally)
+    aligned: int = 0  # pages with hreflang links
+    notes: Tally = field(default_factory=Tally)  # decisions about incomplete clusters
 
 
 class Settled(RunDocument):
-    """Which of the sections that were read stay as published: `quiet` ones, `held` ones and why.
-
-    `clusters`: of the quiet sections that have some. `again`: units of transform that have to be done once more, for
-    they spared themselves keeping their rows, and the section is to be rendered after all. `merge`: units of merge that
-    have to be done for the same reason, of sections that were left untouched.
-    """
+    """The task result of settle: the sections that are not rendered, and tasks that have to run after all."""
 
     quiet: Mapping[str, Quiet] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
@@ -316,10 +292,7 @@ class Settled(RunDocument):
 
 
 class Partition(RunDocument):
-    """What partition decided: a plan for each section that is rendered, and the units (section, group) of render.
-
-    `quiet`, `clusters`: as in `Settled`.
-    """
+    """The task result of partition: the plan of render."""
 
     sections: Mapping[str, SectionPlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
@@ -329,14 +302,14 @@ class Partition(RunDocument):
 
     @property
     def read(self) -> list[str]:
-        """The sections that were read and are not held."""
+        """The sections that were read, rendered or unchanged, without the kept ones."""
         return [*self.sections, *self.quiet]
 
     title: ClassVar[str] = "receipt of partition"
 
 
 class Collected(RunDocument):
-    """The members of hreflang clusters in one group, by bucket."""
+    """The task result of collect: the hreflang cluster members of one render task. Align reads it."""
 
     spool: Spool
     members: int
@@ -346,7 +319,7 @@ class Collected(RunDocument):
 
 
 class Aligned(RunDocument):
-    """The links of closed clusters, as spools for each section's windows."""
+    """The task result of align: the hreflang links of all clusters. Render reads it."""
 
     sections: Mapping[str, tuple[Spool, ...]] = field(default_factory=dict)
     notes: Tally = field(default_factory=Tally)
@@ -358,38 +331,35 @@ class Aligned(RunDocument):
 
 
 class StagedFile(Record):
-    """A file that publish can put: `bytes` and `sha256` inflated, `stored*` of the object."""
+    """A rendered file in the run's folder, ready to publish."""
 
-    staged: str
-    bytes: int
-    sha256: str
-    stored: int
-    stored_sha256: str
+    staged: str  # key in the run's folder
+    bytes: int  # size, uncompressed
+    sha256: str  # SHA-256 of the uncompressed content
+    stored: int  # size as stored
+    stored_sha256: str  # SHA-256 as stored
 
 
 class StagedShard(Record):
-    """A shard as render left it. `reused`: the published file stays, and `xml`, `text`, `body` say nothing."""
+    """One rendered shard. Publish turns it into an `Entry`."""
 
-    low: str
-    parent: int | None
-    reused: bool
-    rows: int
-    first: str
-    last: str
-    since: int | None
-    snapshot: str
-    body: int = 0
-    xml: StagedFile | None = None
-    text: StagedFile | None = None
-    undated: int | None = None  # as in `Entry`
-    days: tuple[int, ...] | None = None
+    low: str  # first loc of the range
+    parent: int | None  # number of the published shard that it continues; None for a new number
+    reused: bool  # True if the published file stays; then `xml` and `body` are not set
+    rows: int  # listed URLs
+    first: str  # first listed loc
+    last: str  # last listed loc
+    since: int | None  # newest `since` of the rows, epoch seconds
+    snapshot: str  # key of the rows in the state
+    body: int = 0  # bytes of the entries in the XML, without the wrapper
+    xml: StagedFile | None = None  # sitemap file
+    text: StagedFile | None = None  # text sitemap, if the section has one and it has to be written
+    undated: int | None = None  # rows without a lastmod
+    days: tuple[int, ...] | None = None  # minimum, deciles and maximum of the lastmods, as in `Entry`
 
 
 class GroupCounts(Summed):
-    """The rows of a group. `gathered`: came from the inventory. `dated`: pages that were published with a lastmod and
-    are listed still; `undated`: those of them that have none now. `blind`: pages of which nothing says whether they
-    have changed.
-    """
+    """Numbers of rows of one render task. Publish adds them up and checks that no row is lost."""
 
     gathered: int = 0
     listed: int = 0
@@ -403,7 +373,7 @@ class GroupCounts(Summed):
 
 
 class Rendered(RunDocument):
-    """What render left of a group."""
+    """The task result of render for one group of windows. Publish reads it."""
 
     section: str
     group: int
@@ -420,7 +390,6 @@ class Rendered(RunDocument):
     taken: Checked | None = None  # pages of sections that were not read, which the group lists now (stages.window)
     top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
-    twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
     new: tuple[str, ...] = ()  # a sample of the added locs, where the gate on new pages wants one
 
     title: ClassVar[str] = "receipt of render"
