@@ -181,7 +181,10 @@ def test_addresses_without_a_scheme_get_one() -> None:
 def test_the_site_is_taken_from_addresses_without_a_scheme_too() -> None:
     Path("x.csv").write_text("page\n" + "".join(f"{'www.' if n % 3 else ''}shop.example/p/{n}\n" for n in range(30)))
     site = started("x.csv")
-    assert (site["site"], site["urls"]) == ("https://www.shop.example", {"same_as": ["https://shop.example"]})
+    assert (site["site"], site["urls"]) == (
+        "https://www.shop.example",
+        {"same_as": ["https://shop.example"], "bare": "reject"},
+    )
     runs(30)
 
 
@@ -249,16 +252,30 @@ def test_dates_of_mails_and_feeds_are_read_in_the_zone_that_they_name() -> None:
 def test_a_second_spelling_of_the_origin_is_the_same_site() -> None:
     Path("x.csv").write_text("loc\n" + "".join(f"http{'s' if n else ''}://shop.example/{n}\n" for n in range(5)))
     site = started("x.csv")
-    assert (site["site"], site["urls"]) == ("https://shop.example", {"same_as": ["http://shop.example"]})
+    assert (site["site"], site["urls"]) == (
+        "https://shop.example",
+        {"same_as": ["http://shop.example"], "bare": "reject"},
+    )
     said = "some pages are at http://shop.example: by urls.same_as they are listed at https://shop.example"
     assert said in site["json"]["notes"]
     runs(5)
 
 
+@pytest.mark.parametrize(("odd", "rule"), [("/61", {"bare": "reject"}), ("lamp-61", None), ("url", {"bare": "reject"})])
+def test_addresses_of_a_sample_are_judged_by_the_rules_of_a_run(odd: str, rule: dict[str, str] | None) -> None:
+    Path("x.csv").write_text("url\n" + "".join(f"/{n}\n" for n in range(60)) + f"{odd}\n")
+    site = started("x.csv", "--site", "https://shop.example")
+    assert site.get("urls") == rule
+    said = "url: 1 of 61 values are no addresses (header row), such as 'url': a run rejects them"
+    assert (said in site["json"]["notes"]) == (odd == "url")
+    if odd != "url":
+        runs(61)
+
+
 def test_pages_on_another_host_are_told_of() -> None:
     Path("x.csv").write_text("loc\n" + "".join(f"https://{'b' if n == 9 else 'a'}.example/{n}\n" for n in range(10)))
     site = started("x.csv")
-    assert "urls" not in site
+    assert site["urls"] == {"bare": "reject"}
     said = "some pages are at https://b.example: those are rejected, unless urls: {same_as: […]} names their origin"
     assert said in site["json"]["notes"]
 

@@ -180,13 +180,17 @@ def test_two_spellings_of_the_origin_in_a_live_sitemap_are_one_site(live: str) -
     other = live.replace("http:", "https:")
     put("maps/map.xml", *(f"{other if n > 200 else live}/{n}" for n in range(300)))
     site = started(f"{live}/maps/map.xml")
-    assert (site["site"], site["urls"]) == (live, {"same_as": [other]})
+    assert (site["site"], site["urls"]) == (live, {"same_as": [other], "bare": "reject"})
     assert f"some pages are at {other}: by urls.same_as they are listed at {live}" in site["json"]["notes"]
     runs(300)
     Path("site.yaml").unlink()
     shutil.rmtree("exports")
     site = started(f"{live}/maps/map.xml", "--site", other)
-    assert (site["site"], site["urls"], site["publish"]["at"]) == (other, {"same_as": [live]}, f"{other}/maps/")
+    assert (site["site"], site["urls"], site["publish"]["at"]) == (
+        other,
+        {"same_as": [live], "bare": "reject"},
+        f"{other}/maps/",
+    )
     runs(300)
 
 

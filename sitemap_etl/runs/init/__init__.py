@@ -21,10 +21,13 @@ from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
-from sitemap_etl.runs.init.columns import find
+from sitemap_etl.runs.init.columns import Found, find
+from sitemap_etl.runs.init.judged import judge
 from sitemap_etl.runs.init.known_exports import as_pages
 from sitemap_etl.runs.init.live import EXPORTS, Live, survey
 from sitemap_etl.runs.init.origins import Origins, settle
@@ -32,7 +35,7 @@ from sitemap_etl.runs.init.section import propose
 from sitemap_etl.runs.init.text import flow, line
 from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Environment
-from sitemap_etl.urls import canonical_url, origin
+from sitemap_etl.urls import UrlRules, canonical_url, origin
 from sitemap_etl.web import shown_address
 
 _PLACEHOLDER: Final = "https://www.example.com"
@@ -117,17 +120,23 @@ def _from_rows(
     now = environment.clock()
     sections: list[str] = []
     found_at: Counter[str] = Counter()
+    samples: list[tuple[pa.Table, Found]] = []
     for name, beginning in zip(names, beginnings, strict=True):
         beginning = as_pages(beginning, find(beginning.rows, now, wanted, beginning.folders), below)  # noqa: PLW2901 - as pages
         found = find(beginning.rows, now, wanted, beginning.folders)
+        samples.append((beginning.rows, found))
         found_at.update({} if found.address is None else found.address.origins)
         proposal = propose(name, beginning, found, "" if beginning.hints else below)
         sections += proposal.lines
         notes += proposal.notes if len(names) == 1 else [f"section {name}: {note}" for note in proposal.notes]
     settled = settle(found_at, wanted, _PLACEHOLDER)
+    judged = [judge(rows, found, UrlRules(settled.site, settled.same)) for rows, found in samples]
+    notes += [note for one in judged for note in one.notes]
     notes += _said_of(settled)
     columns = list(dict.fromkeys(name for beginning in beginnings for name in beginning.rows.column_names))
-    text = _text(settled.site, {"to": "./public"}, [*settled.lines(), "sections:", *sections])
+    text = _text(
+        settled.site, {"to": "./public"}, [*settled.lines(bare=any(one.bare for one in judged)), "sections:", *sections]
+    )
     return _written(path, text, Started(str(path), settled.site, columns, names, notes=notes))
 
 
@@ -142,7 +151,7 @@ def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
     run = ["sitemap-etl", "run", str(path), "--dry-run", "--against", shown_address(live.target)]
     notes.append(f"what would change: {shlex.join(run)}")
     notes += _said_of(origins)
-    text = _text(origins.site, live.publish(origins.site), [*origins.lines(), "sections:", *live.lines()])
+    text = _text(origins.site, live.publish(origins.site), [*origins.lines(bare=False), "sections:", *live.lines()])
     return _written(path, text, Started(str(path), origins.site, ["loc", "lastmod"], list(live.series), notes=notes))
 
 

@@ -18,9 +18,10 @@ class Origins(Frozen):
     same: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
-    def lines(self) -> list[str]:
-        """Return the rule of the site file that treats the spellings as the site's origin."""
-        return [f"urls: {flow({'same_as': list(self.same)})}"] if self.same else []
+    def lines(self, *, bare: bool) -> list[str]:
+        """Return the rules of the site file for addresses. `bare`: some have no leading slash."""
+        rules = {**({"same_as": list(self.same)} if self.same else {}), **({} if bare else {"bare": "reject"})}
+        return [f"urls: {flow(rules)}"] if rules else []
 
     def notes(self) -> list[str]:
         """Return notes about pages that are not at the site's origin."""
