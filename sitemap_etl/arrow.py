@@ -270,6 +270,23 @@ def occurs(data: np.ndarray, code: int) -> bool:
     return any(bool((data[at : at + _BLOCK] == code).any()) for at in range(0, len(data), _BLOCK))
 
 
+def count_after(data: np.ndarray, code: int, texts: Sequence[bytes]) -> list[int]:
+    """Return how often a byte is followed by each of these texts of one to four bytes."""
+    words = np.array([int.from_bytes(text, "little") for text in texts], np.uint32)
+    masks = np.array([(1 << 8 * len(text)) - 1 for text in texts], np.uint32)
+    if kernels.compiled is not None:
+        return kernels.compiled.count_after(data, code, words, masks).tolist()  # type: ignore[no-any-return]
+    found = np.zeros(len(texts), np.int64)
+    for at in range(0, len(data), _BLOCK):
+        block = np.concatenate([data[at : at + _BLOCK + 4], np.zeros(4, np.uint8)])
+        places = np.flatnonzero(data[at : at + _BLOCK] == code)
+        next_word = windows(block, "<u4")[places + 1]
+        left = len(data) - at - places - 1
+        for n, text in enumerate(texts):
+            found[n] += np.count_nonzero((next_word & masks[n] == words[n]) & (left >= len(text)))
+    return found.tolist()
+
+
 def occurs_below(data: np.ndarray, code: int) -> bool:
     """Return True if the data contains a smaller byte."""
     return any(bool((data[at : at + _BLOCK] < code).any()) for at in range(0, len(data), _BLOCK))

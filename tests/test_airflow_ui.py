@@ -406,7 +406,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(se
             assert "publsh" in errors[0]["stack_trace"]
             details = api.get("/dags/demo/details").json()
             assert (details["is_stale"], details["has_import_errors"]) == (False, False)
-            assert "When it fails" in details["doc_md"]
+            assert "If a run fails" in details["doc_md"]
 
             # A run that the clock started, and that waits for a database, is told as late while it goes on.
             patience = (served.due - datetime.now(UTC)).total_seconds() + 300

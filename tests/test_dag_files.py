@@ -37,7 +37,7 @@ def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
     assert "Europe/Berlin" in one["timetable"]
     assert "Null" in found["dags"]["blog"]["timetable"]
     assert (one["catchup"], one["max_active_runs"]) == (False, 1)
-    assert "When it fails" in one["doc"]
+    assert "If a run fails" in one["doc"]
 
 
 def test_an_event_of_an_asset_or_the_clock_starts_a_site(shop: Shop) -> None:

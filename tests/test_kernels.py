@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import kernels
-from sitemap_etl.arrow import data_of, offsets_of, taken
+from sitemap_etl.arrow import count_after, data_of, offsets_of, taken
 from sitemap_etl.diff import places
 from sitemap_etl.hashes import hash64, hash_column
 from sitemap_etl.kernels.__main__ import main as kernels_main
@@ -210,6 +210,14 @@ def test_they_are_compiled_into_the_environment_and_replace_those_of_another_sou
     (own,) = folder.glob(f"{kernels.PLATFORM}-*")
     assert own.name == kernels.name_of(own.read_bytes())
     assert (folder / "kernels-of-another-machine.so").exists()
+
+
+@given(st.binary(max_size=200), st.lists(st.binary(min_size=1, max_size=4), max_size=5))
+def test_bytes_that_follow_a_byte_are_counted_alike(data: bytes, words: list[bytes]) -> None:
+    data = data.replace(b"\x01", b"/")
+    words = [*words, data[-2:] or b"x", data[1:3] or b"y"]
+    counted, plainly = both(lambda: count_after(np.frombuffer(data, np.uint8), ord("/"), words))
+    assert counted == plainly == [sum(data.startswith(b"/" + word, at) for at in range(len(data))) for word in words]
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", 'gcc "', "", "true"])

@@ -59,7 +59,7 @@ CIRCLE = {  # a page of each goes to the next
     "q": [row for row in family("q", range(20)) if row["loc"] != "/q/0003"] + family("g", [0]),
     "gone": family("g", range(1, 4)) + family("p", [156]),
 }
-EXCHANGED = locs_of(family("q", [3]), family("p", [156]), family("g", [0]))
+EXCHANGED = locs_of(family("q", [3]), family("p", [4, 156]), family("g", [0]))
 """Pages that files give to each other. No file lists one of them until the last of these files is written."""
 NIGHTS: dict[str, dict[str, Rows]] = {"base": BASE, "grown": GROWN, "other": OTHER, "circle": CIRCLE}
 

@@ -64,6 +64,7 @@ _FUNCTIONS: Final = {
     "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER, _POINTER), ctypes.c_int),
     "places": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER), None),
     "occurs": ((_POINTER, _COUNT, ctypes.c_int), ctypes.c_int),
+    "count_after": ((_POINTER, _COUNT, ctypes.c_int, _POINTER, _POINTER, _COUNT, _POINTER), None),
     "in_order": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int),
     "places_among": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
     "addressed": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
@@ -128,6 +129,13 @@ class Kernels:
     def occurs(self, data: np.ndarray, code: int) -> bool:
         """Return `arrow.occurs`."""
         return bool(self._library.occurs(data.ctypes.data, len(data), code))
+
+    def count_after(self, data: np.ndarray, code: int, texts: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """Return `arrow.count_after`: int64. `texts`, `masks`: uint32."""
+        found = np.zeros(len(texts), np.int64)
+        arguments = (texts.ctypes.data, masks.ctypes.data, len(texts), found.ctypes.data)
+        self._library.count_after(data.ctypes.data, len(data), code, *arguments)
+        return found
 
     def texts(self, parts: Sequence[Text]) -> Texts:
         """Return text rows of several buffers as one column."""

@@ -139,6 +139,22 @@ int occurs(const u8 *data, i64 size, int code) {
     return memchr(data, code, size) != NULL;
 }
 
+/* arrow.count_after: adds to `found` how often `code` is followed by each of `count` texts of at most four bytes. `masks`
+ * has the bits that a text has. */
+void count_after(const u8 *data, i64 size, int code, const u32 *texts, const u32 *masks, i64 count, i64 *found) {
+    const u64 ones = 0x0101010101010101u, highs = ones << 7, sought = ones * (u8)code;
+    for (i64 begin = 0; begin < size; begin += WORD) {
+        u64 some = lane(data, begin, size, size) ^ sought;
+        /* A zero byte is where `code` is; a byte behind one may be marked too. */
+        for (u64 marks = (some - ones) & ~some & highs; marks; marks &= marks - 1) {
+            i64 at = begin + __builtin_ctzll(marks) / 8;
+            if (at + 1 >= size || data[at] != code) continue;
+            u32 next = (u32)lane(data, at + 1, size, size);
+            for (i64 i = 0; i < count; i++) found[i] += (next & masks[i]) == texts[i];
+        }
+    }
+}
+
 /* --- urls/scan.py ---------------------------------------------------------------------------------------- */
 
 enum { LANES = 16 };

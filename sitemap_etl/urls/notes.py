@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import bytes_of, mask_of, occurs, single, windows
+from sitemap_etl.arrow import bytes_of, count_after, mask_of, occurs, single
 from sitemap_etl.urls.rules import UrlRules
 
 NOTES: Final = {
@@ -41,8 +41,8 @@ _TEMPLATE: Final = (
 _SCIENTIFIC: Final = r"[/=\-_][0-9](?:[.,][0-9]+)?[Ee](?:\+|%2B)[0-9]{2,3}(?:[/?&.\-_]|$)"
 _MOJIBAKE: Final = r"%C3%8[23](?:%C2%[89AB]|%C5%[92B]|%C6%92|%CB%|%E2%8[0-4])|%C3%A2%E2%82%AC|%E2%88%9A%C[23]%"
 _TWICE: Final = r"%25(?:[2-7][0-9A-F]|[89A-F][0-9A-F])"
-_WORDS: Final = np.frombuffer(b"undenullNone", "<u4")
-_NAN: Final = (int.from_bytes(b"NaN", "little"), 0xFFFFFF)
+_AFTER_SLASH: Final = (b":", b"$", b"unde", b"null", b"None", b"NaN")
+"""What can begin a template after a slash, if nothing in it is encoded."""
 
 
 def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Iterator[tuple[str, np.ndarray]]:
@@ -79,18 +79,15 @@ def _patterns(locs: pa.Array, site: str) -> Iterator[tuple[str, str]]:
     if is_escaped:
         yield "loc in a wrong encoding", _MOJIBAKE
         yield "loc percent-encoded twice", _TWICE
-    words = windows(np.concatenate([data, np.zeros(4, np.uint8)]), "<u4")
-    after = words[np.flatnonzero(data == ord("/")) + 1]
-    first = after & 0xFF
     host = site.partition("//")[2].partition(":")[0].removeprefix("www.")
-    is_template = np.isin(first, np.frombuffer(b":$", np.uint8)).any() or np.isin(after, _WORDS).any()
-    is_template |= any(occurs(data, code) for code in b"=[{<")
-    if is_escaped or is_template or (after & _NAN[1] == _NAN[0]).any():
+    beginnings = (host[:4].encode(), b"www.")
+    pairs, *after = count_after(data, ord("/"), (b"/", *beginnings, *_AFTER_SLASH))
+    of_hosts, left_over = sum(after[: len(beginnings)]), sum(after[len(beginnings) :])
+    if is_escaped or left_over or any(occurs(data, code) for code in b"=[{<"):
         yield "loc with a template", _TEMPLATE
-    if int(np.count_nonzero(first == ord("/"))) > len(locs):
+    if pairs > len(locs):
         yield "loc with an empty segment", r"^[a-z]+://[^?]*//"
-    beginnings = [np.frombuffer(f"{text}...."[:4].encode(), "<u4")[0] for text in (host, "www.")]
-    if int(np.count_nonzero(np.isin(after, beginnings))) > len(locs):
+    if of_hosts > len(locs):
         yield "loc with the host in its path", rf"^[a-z]+://[^/]+/(?:[^?]*/)?(?:www\.)?{re.escape(host)}(?:[/?]|$)"
 
 
