@@ -91,7 +91,7 @@ def _as_another_user() -> list[str]:
         raise Missing("PostgreSQL doesn't run as root, and setpriv (package util-linux) is not installed")
     account = pwd.getpwnam(ACCOUNT)
     access = "+dac_override"
-    # The bit keeps this right where access(2) checks a path: the programs may be below a folder that only root can enter.
+    # The bit keeps the right for access(2) too: the programs can be below a folder that only root can enter.
     keep = "--securebits=+no_setuid_fixup"
     options = ["--clear-groups", f"--inh-caps={access}", f"--ambient-caps={access}", keep]
     return [program, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", *options, "--"]
