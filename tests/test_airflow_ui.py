@@ -5,6 +5,7 @@ All tests share one Airflow, because it takes half a minute to start. The last o
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
@@ -153,7 +154,10 @@ def served(tmp_path_factory: pytest.TempPathFactory, airflow_home: Path) -> Iter
     sites = folder / "sites"
     shutil.copytree(PROJECT / "sites", sites)
     shutil.copytree(PROJECT / "sql", folder / "sql")
-    shutil.copytree(airflow_home, folder / "demo" / "airflow")
+    home = folder / "demo" / "airflow"
+    shutil.copytree(airflow_home, home)
+    # Airflow writes this file if there is none. Components that start together would each write a key of their own.
+    (home / "airflow.cfg").write_text(f"[core]\nfernet_key = {base64.urlsafe_b64encode(os.urandom(32)).decode()}\n")
     with ExitStack() as stack:
         ear = stack.enter_context(Side(lambda _request: Reply(200)))
         write_demo(sites, ear)
