@@ -270,7 +270,7 @@ PLANTS: list[Plant] = [
     _url("a port that is none", "https://shop.example:99999/b", "loc-invalid"),
     _url("2,048 characters", f"https://shop.example/{LONG}", "loc-length"),
     _url("a blank", "https://shop.example/a b", "loc-characters"),
-    _url("a quotation mark", 'https://shop.example/"b"', "loc-characters"),
+    _url("a quotation mark", 'https://shop.example/a"b"', "loc-characters"),
     _url("a stray percent sign", "https://shop.example/100%", "loc-characters"),
     _url("an umlaut", "https://shop.example/ü", "loc-not-ascii"),
     _url("a host in capitals", "https://SHOP.example/b", "loc-not-canonical"),

@@ -208,6 +208,8 @@ def write_demo(sites: Path, ear: Side) -> None:
     demo = yaml.safe_load((sites / "demo.yaml").read_text())
     del demo["sections"]["stories"]
     demo["sections"]["places"]["from"]["split"]["parts"] = 2
+    half_a_day = (datetime.now(UTC) + timedelta(hours=12)).hour
+    demo["schedule"] = f"0 {half_a_day} * * *"  # the clock starts no run meanwhile
     demo["notify"] = {"webhook": f"{ear.url}/hook", "healthcheck": f"{ear.url}/beat", "on": ["published", "failed"]}
     (sites / "demo.yaml").write_text(yaml.safe_dump(demo, sort_keys=False))
 

@@ -249,7 +249,7 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
         form = text.form or form
         found = find_header(file, form, text)
     except UnicodeDecodeError as error:
-        if text.peek().startswith(GZIP):
+        if text.peek().startswith(GZIP) and PurePath(file.path).suffix.lower() == ".gz":
             raise InvalidSource(
                 f"{file.path} is compressed with gzip more than once: unpack it, with  "
                 f"gzip -dc {PurePath(file.path).name} > once.csv.gz"
