@@ -13,10 +13,10 @@ import pytest
 from sitemap_etl.cli.options import read_site
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.runs.ping import ping_by_hand
+from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.s3 import S3Client
 from sitemap_etl.state.store import AnothersState
 from tests.support.command import call
-from tests.support.released import released
 from tests.support.s3 import S3Server, s3_server
 from tests.support.sites import TestSite, pages
 
@@ -181,22 +181,31 @@ def test_all_regions_of_aws_are_one_store(endpoint: str, store: str | None) -> N
     assert S3Client(endpoint=endpoint).store == store
 
 
-# --- a state of before ------------------------------------------------------------------------------
+# --- a state that was repaired ----------------------------------------------------------------------
 
 
-def test_a_state_without_the_record_is_taken_over_where_its_set_lies_here(tmp_path: Path) -> None:
-    site = released(tmp_path, "at_rest").site
-    assert "owner" not in json.loads(current(site).read_text())
-    site.night(20)
+def repaired(folder: Path) -> TestSite:
+    """A site whose `current.json` was lost: what it was published to is known from the manifest only."""
+    site = shop(folder)
+    site.night(1)
+    current(site).unlink()
+    assert verify_state(site.load(), site.environment, repair=True).sound
+    assert json.loads(current(site).read_text()).get("owner") is None
+    return site
+
+
+def test_a_repaired_state_is_taken_over_at_the_same_place(tmp_path: Path) -> None:
+    site = repaired(tmp_path)
+    site.night(2)
     assert json.loads(current(site).read_text())["owner"]["to"]["real"] == str(tmp_path / "public")
 
 
-def test_a_state_without_the_record_is_refused_where_its_set_lies_elsewhere(tmp_path: Path) -> None:
-    site = released(tmp_path, "at_rest").site
+def test_a_repaired_state_is_refused_at_another_place(tmp_path: Path) -> None:
+    site = repaired(tmp_path)
     site.keys["publish"] = "./elsewhere"
     before = everything(tmp_path)
     with pytest.raises(AnothersState, match=f"(?s){tmp_path}/public\n.*{tmp_path}/elsewhere"):
-        site.night(20)
+        site.night(2)
     assert everything(tmp_path) == before
 
 

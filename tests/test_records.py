@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.errors import DamagedState
+from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.state import records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
 from sitemap_etl.state.records import (
     Answered,
     Counts,
+    Current,
+    Document,
     Drift,
     Entry,
     File,
@@ -265,14 +267,12 @@ def test_an_intent_touches_what_it_writes_and_deletes_and_what_it_has_to_put_aga
     assert intent.describe() == "run r, since now (a person)"
 
 
-def test_names_of_an_earlier_format_are_read_under_those_of_today() -> None:
-    given = Intent.upgraded({"doubtful": 1, "foreign": 2, "robots": 3, "writes": {"a": {"old_etag": None}}})
-    assert given == {"suspect": 1, "unmanaged": 2, "robots": 3, "writes": ["a"]}
-    manifest = Manifest.upgraded({"name": "n", "sections": {"p": {"departed": 1, "listed": 2}}})
-    assert manifest == {"name": "n", "sections": {"p": {"removed_lately": 1, "listed": 2}}}
+def test_an_intent_of_format_2_is_read_with_its_keys() -> None:
+    given = Intent.upgraded({"robots": 3, "writes": {"a": {"old_etag": None}}})
+    assert given == {"robots": 3, "writes": ["a"]}
 
 
-def test_in_a_document_of_today_a_name_of_an_earlier_format_is_one_that_nobody_knows() -> None:
-    given = encode(Intent("r", None, "a person", "now")) | {"doubtful": ["x"]}
-    intent = parse_document(seal(given), Intent, "here")
-    assert (intent.suspect, intent.unknown) == ((), {"doubtful": ["x"]})
+@pytest.mark.parametrize("kind", [Current, Intent, Manifest])
+def test_a_document_of_a_format_that_is_no_longer_read_is_refused(kind: type[Document]) -> None:
+    with pytest.raises(Refused, match=r"of format 1; this release \(.*\) reads formats from 2 on"):
+        parse_document(seal({"name": "n"}), kind, "here")

@@ -75,6 +75,11 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
             f"{where}: the run was started by a release of sitemap_etl with run format {found}; this release "
             f"({__version__}) uses format {kind.newest}. Start a new run; nothing public was touched"
         )
+    if found < kind.oldest:
+        raise Refused(
+            f"{where} is a {kind.title} of format {found}; this release ({__version__}) reads formats from "
+            f"{kind.oldest} on. Nothing was changed"
+        )
     if found < kind.newest:
         try:
             body = {**kind.upgraded(body), "format": kind.newest}
@@ -158,7 +163,7 @@ class State:
             raise self._anothers(current, None if current.owner is None else current.owner.describe())
 
     def _check_place(self, current: Current) -> None:
-        """Raise AnothersState if the state was published to another place. Early versions recorded no place: then the
+        """Raise AnothersState if the state was published to another place. A repaired state has none: then the
         manifest's counts.
         """
         if self.owner is None:

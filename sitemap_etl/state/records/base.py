@@ -31,6 +31,7 @@ class Document(Record):
     format: int = field(default=FORMAT, kw_only=True)
 
     newest: ClassVar[int] = FORMAT
+    oldest: ClassVar[int] = FORMAT  # that `upgraded` knows
     title: ClassVar[str] = "object"  # what messages call it
 
     @classmethod
@@ -54,8 +55,3 @@ class Summed(Record):
         names = [entry.name for entry in fields(self) if entry.name != "unknown"]
         summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
         return replace(self, **summed)
-
-
-def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """Return the object with keys of an earlier format renamed: `names` maps old to new."""
-    return {names.get(key, key): value for key, value in data.items()}
