@@ -62,9 +62,9 @@ def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str |
 def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
     """Return the document in these bytes, of any format that this version reads. `where`: its address, for messages."""
     body = unseal(data, where)
-    found = body.setdefault("format", 1)
-    if not isinstance(found, int) or found < 1:
-        raise damaged(where, f"format: expected a whole number from 1 on, got {found!r}")
+    found = body.get("format")
+    if not isinstance(found, int) or found < kind.oldest:
+        raise damaged(where, f"format: expected a whole number from {kind.oldest} on, got {found!r}")
     if found > kind.newest:
         raise Refused(
             f"{where} is a {kind.title} of format {found}, which a newer release of sitemap_etl wrote; this one "
@@ -74,11 +74,6 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
         raise Refused(
             f"{where}: the run was started by a release of sitemap_etl with run format {found}; this release "
             f"({__version__}) uses format {kind.newest}. Start a new run; nothing public was touched"
-        )
-    if found < kind.oldest:
-        raise Refused(
-            f"{where} is a {kind.title} of format {found}; this release ({__version__}) reads formats from "
-            f"{kind.oldest} on. Nothing was changed"
         )
     if found < kind.newest:
         try:

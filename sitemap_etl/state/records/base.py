@@ -31,7 +31,7 @@ class Document(Record):
     format: int = field(default=FORMAT, kw_only=True)
 
     newest: ClassVar[int] = FORMAT
-    oldest: ClassVar[int] = FORMAT  # that `upgraded` knows
+    oldest: ClassVar[int] = FORMAT  # lower numbers are damage
     title: ClassVar[str] = "object"  # what messages call it
 
     @classmethod
@@ -46,6 +46,7 @@ class RunDocument(Document):
     format: int = field(default=RUN_FORMAT, kw_only=True)
 
     newest: ClassVar[int] = RUN_FORMAT
+    oldest: ClassVar[int] = 1
 
 
 class Summed(Record):
