@@ -511,7 +511,7 @@ def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
 def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
-    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "1m"}}
+    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "8s"}}
     sections = {"pages": {"from": {"csv": "../pages.csv"}}, "posts": {"from": expected, "on_error": "keep"}}
     shop.site(sections=sections)
     (shop.folder / "posts").mkdir()
