@@ -26,7 +26,16 @@ from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
 from sitemap_etl.stages.basis import likely_quiet
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import holds, label_of, plan_splits, read_schema, reads_changes_only, session_of
+from sitemap_etl.stages.extract import (
+    holds,
+    label_of,
+    plan_splits,
+    read_schema,
+    reads_changes_only,
+    session_of,
+    with_section,
+    without_section,
+)
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
@@ -281,7 +290,7 @@ class _Sources:
                     self._add(section)
             except SitemapEtlError as error:
                 if holds(section, error, final=final):
-                    self.held[name] = str(error)
+                    self.held[name] = without_section(name, error)
                 else:
                     problems.append(_in_section(name, error))
                     problems[-1].about = {"section": name}
@@ -486,8 +495,8 @@ class _Sources:
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     if isinstance(error, ConfigError):
-        return ConfigError([f"section {name}: {problem}" for problem in error.problems])
-    found = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
+        return ConfigError([with_section(name, problem) for problem in error.problems])
+    found = type(error)(with_section(name, str(error))) if type(error).__init__ is Exception.__init__ else error
     found.__cause__ = error
     return found
 

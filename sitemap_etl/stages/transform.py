@@ -23,7 +23,7 @@ from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import sums_of_split
-from sitemap_etl.stages.extract import holds, named, read_raw
+from sitemap_etl.stages.extract import holds, read_raw, with_section, without_section
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.raw import KINDS, RawRows, read_again
 from sitemap_etl.stages.rules import rules_of
@@ -83,9 +83,9 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
         receipt = _transform(run, n, name, sums_of_split(run, n))
     except SitemapEtlError as error:
         if holds(section, error, final=final):
-            return run.leave(name, Transformed(section.name, held=str(error)))
+            return run.leave(name, Transformed(section.name, held=without_section(section.name, error)))
         if isinstance(error, InvalidSource):
-            raise InvalidSource(named(section, error)) from error
+            raise InvalidSource(with_section(section.name, str(error))) from error
         raise
     return run.leave(name, receipt)
 
