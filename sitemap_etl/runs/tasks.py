@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.config import Site
-from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.claim import demand_newest
 from sitemap_etl.publish.publish import publish as publish_run
@@ -39,7 +39,7 @@ from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.form import TITLES, filled_in
 from sitemap_etl.runs.over import ended_run, published_by, tell_over
 from sitemap_etl.runs.story import counts_of, story
-from sitemap_etl.runs.work import missing_work
+from sitemap_etl.runs.work import dag_lacks_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
@@ -75,8 +75,9 @@ _POLL: Final = 2.0
 
 def demand_work(site: Site, environment: Environment) -> None:
     """Raise ConfigError with the line to add if a site file has no `work`."""
-    if not site.says_work:
-        raise missing_work(site, environment.site_file)
+    problem = dag_lacks_work(site)
+    if problem is not None:
+        raise ConfigError(f"{environment.site_file or site.name}: {problem}")
 
 
 def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
