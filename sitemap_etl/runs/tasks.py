@@ -307,22 +307,36 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
     return {**_counts(receipts), "carried": sum(receipt.carried for receipt in receipts)}
 
 
-def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """Plan windows and render groups, and return the bundles of render.
-
-    Before that, splits and buckets are transformed again if their section was expected to be unchanged and is not.
-    """
+def decide(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """Decide which sections are unchanged, and return the bundles of retransform."""
     run = _open(key, environment)
     if run is None:
         return []
     with _remembering(run):
-        units = splits_of(run)
-        for n in settle(run).again:
-            _renew(run)
-            do_unit(run, "again", n, units[n], transform_again)
-        for n in settle(run).merge:
-            _renew(run)
-            do_unit(run, "merge", n, buckets_of(run)[n], merge_bucket)
+        return bundles(len(settle(run).again) + len(settle(run).merge), most)
+
+
+def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+    """Transform unchanged splits and buckets of sections that have changed, and return the counts."""
+    run = _open(key, environment)
+    if run is None:
+        return {}
+    again, late = settle(run).again, settle(run).merge
+    splits, buckets_ = splits_of(run), buckets_of(run) if late else []
+    units = [*(splits[n] for n in again), *(buckets_[n] for n in late)]
+
+    def work(run: Run, at: int) -> Transformed:
+        return transform_again(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
+
+    return _counts(_each(run, "again", units, bundle, work))
+
+
+def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """Plan windows and render groups, and return the bundles of render."""
+    run = _open(key, environment)
+    if run is None:
+        return []
+    with _remembering(run):
         return bundles(len(partition_run(run).units), most)
 
 

@@ -12,7 +12,7 @@ FORMAT: Final = 2
 """Format of state documents that this version writes. It reads all earlier formats."""
 INTENT_FORMAT: Final = 3
 """The format of intents. Earlier ones are read."""
-RUN_FORMAT: Final = 3
+RUN_FORMAT: Final = 4
 """Format of the documents in a run's folder, and of the rows beside them. Earlier formats are refused."""
 
 
