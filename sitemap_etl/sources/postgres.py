@@ -204,9 +204,15 @@ def _message(text: str) -> str:
     """Return the server's message in one line, with the line of the SELECT that it points to."""
     text = text.partition("\nQuery was:")[0].partition(". SQLSTATE")[0]
     found = re.search(r"(?:ERROR|FATAL):\s+(.*)", text)
-    message = found[1].strip() if found else " ".join(text.rpartition("Failed to connect: ")[2].split())
+    message = found[1].strip() if found else _sentences(text.rpartition("Failed to connect: ")[2])
     line = re.search(r"\nLINE (\d+): (.*)", text)
     if line:
         message += f" (line {line[1]}: {line[2].strip()[:120]})"
     hint = re.search(r"\nHINT:\s+(.*)", text)
     return f"{message}. {hint[1].strip()}" if hint else message
+
+
+def _sentences(text: str) -> str:
+    """Return the lines as sentences in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(line if line.endswith((".", "?", ":")) else f"{line}." for line in lines).removesuffix(".")
