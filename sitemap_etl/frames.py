@@ -187,9 +187,14 @@ _NAMED_FIRST: Final = frozenset({"lastmod", "priority", "changefreq", "signal"})
 """Columns whose reasons begin with their names."""
 
 
-_LISTED_SO: Final = {"loc": "address", "title": "title"}
-_PLURAL: Final = {"loc": "es", "title": "s"}
-"""Columns whose values are published as they are, although something is odd about them."""
+_LISTED_SO: Final = {
+    "loc": ("address", "addresses"),
+    "title": ("title", "titles"),
+    "image": ("image", "images"),
+    "video": ("video", "videos"),
+    "alternate": ("alternate", "alternates"),
+}
+"""First words of reasons whose values are published as they are: such reasons have no colon."""
 
 
 class Reason(Frozen):
@@ -204,8 +209,8 @@ class Reason(Frozen):
     def as_dropped(self) -> str:
         """Return a sentence about dropped values, such as: 2,000 lastmod values dropped: not a date."""
         column, _, why = self.text.partition(" ")
-        if column in _LISTED_SO:
-            return f"{self.count:,} {_LISTED_SO[column]}{'' if self.count == 1 else _PLURAL[column]} {why}"
+        if column in _LISTED_SO and ":" not in self.text:
+            return f"{self.count:,} {_LISTED_SO[column][self.count != 1]} {why}"
         what, why = (f"{column} ", why) if column in _NAMED_FIRST else ("", self.text)
         return f"{self.count:,} {what}value{'' if self.count == 1 else 's'} dropped: {why}"
 

@@ -294,17 +294,6 @@ def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(
     assert shop.run().xcom("publish", "counts")["status"] == "unchanged"
 
 
-@pytest.mark.thorough
-def test_a_site_file_that_does_not_say_where_state_lies_is_refused_with_the_line_to_write(shop: Shop) -> None:
-    shop.pages(30)
-    shop.site(work=None)
-    run = shop.run()
-    assert (run.states("plan"), run.tries("plan")) == (["failed"], [1])
-    assert "work is missing. A DAG has no default for it" in run.log
-    assert "  work: /srv/sitemap-etl" in run.log
-    assert not (shop.sites / ".sitemap-etl").exists()
-
-
 def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
@@ -511,7 +500,7 @@ def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
 def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
-    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "1m"}}
+    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "8s"}}
     sections = {"pages": {"from": {"csv": "../pages.csv"}}, "posts": {"from": expected, "on_error": "keep"}}
     shop.site(sections=sections)
     (shop.folder / "posts").mkdir()

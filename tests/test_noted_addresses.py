@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sitemap_etl.check import Options, Report, check
 from sitemap_etl.frames import Tally
 from sitemap_etl.urls import NOTES, UrlRules, canonicalize, noted
 from tests.support.examples import examples
-from tests.support.sites import TestSite
+from tests.support.sites import FIRST_NIGHT, TestSite
 
 S = "https://shop.example"
 RULES = UrlRules(S)
@@ -39,6 +43,7 @@ KINDS: dict[str, list[str]] = {
     "loc with an empty segment": ["/en//lamp", f"{S}//l", "/a//", "/.//a"],
     "loc with the host in its path": ["/website/shop.example", "/www.shop.example/f", f"{S}/shop.example?a"],
     "loc with a backslash": ["/docs\\a", f"{S}\\d", "a\\b"],
+    "loc with an escaped backslash": ["/docs%5Ca", "/a%5cb?c"],
 }
 PLAIN = [
     *("/a", "/undefined-behavior", "/nullable", "/None-of-it", "/wiki/Talk:Lamp", "/a:b", "/a/$5-lamp", "/100%25"),
@@ -116,3 +121,135 @@ def test_titles_that_were_escaped_before_are_counted(tmp_path: Path) -> None:
     notes = site.night(1).summary.reasons["pages"]["notes"]
     assert notes.counts == {"title escaped twice": 3}
     assert notes.examples["title escaped twice"][0] == f"{S}/0: Rock &amp; Roll"
+
+
+# --- what a run notes has a code in `check` ---------------------------------------------------------------------------
+
+CODES = {
+    "with &amp;": "loc-escaped-twice",
+    "with a template": "loc-placeholder",
+    "in scientific notation": "loc-scientific",
+    "with a route behind #": "loc-fragment",
+    "in a wrong encoding": "loc-mojibake",
+    "percent-encoded twice": "loc-encoded-twice",
+    "with an empty segment": "loc-empty-segment",
+    "with the host in its path": "loc-host-in-path",
+    "with a backslash": "loc-backslash",
+    "with an escaped backslash": "loc-backslash",
+}
+"""Code of each note. Fragments and raw backslashes don't leave a run, but others publish them."""
+OF_PAGES_ONLY = {"with a route behind #", "with the host in its path"}
+REPAIRED = {"with a route behind #", "with a backslash"}
+
+
+def urlset(folder: Path, entries: list[str]) -> dict[str, int]:
+    """Return the codes of a sitemap with these `<url>` contents."""
+    namespaces = (
+        'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" '
+        'xmlns:image="http://www.google.com/schemas/sitemap-image/1.1" xmlns:xhtml="http://www.w3.org/1999/xhtml" '
+        'xmlns:video="http://www.google.com/schemas/sitemap-video/1.1"'
+    )
+    body = "".join(f"<url>{entry}</url>\n" for entry in entries)
+    path = folder / "sitemap.xml"
+    path.write_text(f"<urlset {namespaces}>\n{body}</urlset>", encoding="utf-8")
+    return counts(checked(str(path), f"{S}/sitemap.xml"))
+
+
+def checked(target: str, at: str) -> Report:
+    return check([target], options=Options(at=at, now=FIRST_NIGHT))
+
+
+def counts(report: Report) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for finding in report.findings:
+        found[finding.code] += finding.count
+    return dict(found)
+
+
+def test_every_note_has_a_code() -> None:
+    assert {f"loc {note}" for note in CODES} == NOTES.keys()
+
+
+@pytest.mark.parametrize("note", CODES)
+def test_check_finds_in_files_of_others_what_a_run_notes(tmp_path: Path, note: str) -> None:
+    values = [value.removeprefix(S) for value in KINDS[f"loc {note}"]]
+    entries = [f"<loc>{escape(S + (value if value[0] in '/' + chr(92) else '/' + value))}</loc>" for value in values]
+    assert urlset(tmp_path, entries)[CODES[note]] == len(values)
+
+
+@pytest.mark.parametrize("note", [note for note in CODES if note not in REPAIRED])
+def test_check_finds_in_a_release_what_its_run_noted(tmp_path: Path, note: str) -> None:
+    site = TestSite(tmp_path)
+    site.section("pages", [{"loc": f"/x{n}{value.removeprefix(S)}"} for n, value in enumerate(KINDS[f"loc {note}"])])
+    notes = site.night(1).summary.reasons["pages"]["notes"]
+    assert counts(checked(str(tmp_path / "public"), f"{S}/")) == {CODES[note]: notes.counts[f"loc {note}"]}
+
+
+@pytest.mark.parametrize("note", [note for note in CODES if note not in OF_PAGES_ONLY])
+@pytest.mark.parametrize("form", ["text", "json", "video", "alternates"])
+def test_addresses_of_images_videos_and_alternates_are_noted_too(tmp_path: Path, note: str, form: str) -> None:
+    """A run counts them with the page, and `check` finds those that leave it as they are."""
+    cdn = "https://cdn.example"
+    values = [f"{cdn}/x{n}{value.removeprefix(S)}" for n, value in enumerate(KINDS[f"loc {note}"])]
+    form, columns = {
+        "text": ("image", [{"images": value} for value in values]),
+        "json": ("image", [{"images": json.dumps([f"{cdn}/ok.jpg", {"loc": value}])} for value in values]),
+        "video": (
+            "video",
+            [
+                {"videos": json.dumps({"title": "a", "description": "b", "thumbnail_loc": value, "content_loc": cdn})}
+                for value in values
+            ],
+        ),
+        "alternates": ("alternate", [{"alternates": json.dumps({"de": value})} for value in values]),
+    }[form]
+    site = TestSite(tmp_path)
+    site.section("pages", [{"loc": f"/p/{n}", **column} for n, column in enumerate(columns)])
+    notes = site.night(1).summary.reasons["pages"]["notes"]
+    assert notes.counts == {f"{form} {note}": len(values)}
+    (reason,) = notes.ordered()
+    assert reason.examples[0] == f"{S}/p/0: {values[0]}"
+    plural = "" if len(values) == 1 else "s"
+    assert reason.as_dropped() == f"{len(values)} {form}{plural} {note}"
+    code = "hreflang-unlikely" if form == "alternate" else f"{form}-unlikely"
+    found = counts(checked(str(tmp_path / "public"), f"{S}/")).get(code, 0)
+    assert found == (0 if note in REPAIRED else len(values))
+
+
+def test_plain_addresses_of_images_are_not_noted(tmp_path: Path) -> None:
+    cdn = [
+        "https://i0.wp.example/shop.example/a.jpg",
+        "https://res.example/fetch/https://shop.example/a.jpg",
+        "https://cdn.example/a.jpg?x=//b&y=c%5Cd",
+    ]
+    site = TestSite(tmp_path)
+    site.section("pages", [{"loc": f"/p/{n}", "images": value} for n, value in enumerate(cdn)])
+    assert site.night(1).summary.reasons["pages"]["notes"].counts == {}
+    assert counts(checked(str(tmp_path / "public"), f"{S}/")) == {}
+
+
+@pytest.mark.parametrize("form", ["rss", "atom"])
+def test_check_finds_titles_that_a_run_noted(tmp_path: Path, form: str) -> None:
+    titles = ["Rock &amp; Roll", "It&#039;s", "AT&T & Co"]
+    date = "2026-10-31T20:00:00Z"
+    rows = [
+        {"loc": f"/{n}", "title": title, "publication_date": date, "lastmod": date} for n, title in enumerate(titles)
+    ]
+    video = json.dumps(
+        {"title": titles[0], "description": titles[1], "thumbnail_loc": "/1.jpg", "content_loc": "/1.mp4"}
+    )
+    site = TestSite(tmp_path)
+    site.section("pages", rows, feed={"formats": [form]})
+    site.section("news", rows, news={"publication": "Times", "language": "en"})
+    site.section("films", [{"loc": "/film", "videos": video}])
+    reasons = site.night(1).summary.reasons
+    assert reasons["pages"]["notes"].counts == reasons["news"]["notes"].counts == {"title escaped twice": 2}
+    films = {"video with a title escaped twice": 1, "video with a description escaped twice": 1}
+    assert reasons["films"]["notes"].counts == films
+    found = counts(checked(str(tmp_path / "public"), f"{S}/"))
+    assert {code: found.get(code) for code in ("news-title-escaped", "video-unlikely")} == {
+        "news-title-escaped": 2,
+        "video-unlikely": 2,
+    }
+    feed = f"pages.{form}.xml"
+    assert counts(checked(str(tmp_path / "public" / feed), f"{S}/{feed}")) == {"feed-title-escaped": 2}

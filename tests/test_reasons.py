@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sitemap_etl import lastmod, priority, urls
+from sitemap_etl.extensions.pages import KINDS
 from sitemap_etl.publish.addresses import BARE
 
 ROOT = Path(__file__).parent.parent
@@ -74,7 +75,8 @@ def given() -> set[str]:
             if place is not None and len(call.args) > place:
                 said = texts(call.args[place], [function, constants])
                 found |= {f"{text}: {ANY}" for text in said} if name in URLS else said
-    return found - {ANY, f"{ANY}: {ANY}", f"{ANY}: too long"}
+    found |= {f"{kind} {ANY}" for kind in KINDS}
+    return found - {ANY, f"{ANY} {ANY}", f"{ANY}: {ANY}", f"{ANY}: too long"}
 
 
 def documented() -> list[str]:

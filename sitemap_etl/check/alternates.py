@@ -70,7 +70,7 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     absolute = mask_of(pc.match_substring_regex(href, ABSOLUTE))
     faults.rows("hreflang-href", ~absolute, href, at)
     rows = np.flatnonzero(absolute)
-    origins, codes = check_addresses("hreflang-url", _taken(href, rows), at[rows], faults)
+    origins, codes = check_addresses("hreflang-url", _taken(href, rows), at[rows], faults, unlikely="hreflang-unlikely")
     hosts = np.zeros(len(href), np.uint32)
     hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.uint32(0))[codes]
     own, target = hash64(locs), hash64(href)

@@ -13,6 +13,7 @@ from lxml import etree
 from sitemap_etl.check.document import Kind
 from sitemap_etl.check.report import Faults
 from sitemap_etl.dates import RFC822, RFC3339, read
+from sitemap_etl.extensions import escaped_twice
 
 _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -94,6 +95,7 @@ def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
             faults.add("feed-no-link", line=_line(item), example=_text(item, "title") or "")
         else:
             found.append((_resolved(item, link), _line(item)))
+        _check_title(item, "title", faults)
         if _text(item, "title") is None and _text(item, "description") is None:
             faults.add("feed-incomplete", line=_line(item), detail="an item has neither title nor description")
         date = _text(item, "pubDate")
@@ -111,6 +113,7 @@ def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
     dates: list[tuple[str, int]] = []
     for entry in root.iterfind(_ATOM + "entry"):
         _required(entry, "an entry", faults)
+        _check_title(entry, _ATOM + "title", faults)
         links = [link for link in entry.iterfind(_ATOM + "link") if link.get("rel", "alternate") == "alternate"]
         href = links[0].get("href") if links else None
         if not href:
@@ -146,6 +149,15 @@ def _required(element: etree._Element, what: str, faults: Faults) -> None:
             continue  # counted as feed-no-date
         if _text(element, _ATOM + name) is None:
             faults.add("feed-incomplete", line=_line(element), detail=f"{what} has no {name}")
+
+
+def _check_title(item: etree._Element, name: str, faults: Faults) -> None:
+    """Report a title in which readers see entities. A title of Atom that says it is HTML can have some."""
+    title, text = item.find(name), _text(item, name)
+    if title is None or text is None or title.get("type", "text") != "text":
+        return
+    if escaped_twice(pa.array([text])).any():
+        faults.add("feed-title-escaped", line=_line(title), example=text)
 
 
 def _check_dates(dates: list[tuple[str, int]], form: int, faults: Faults) -> None:

@@ -41,8 +41,9 @@ _SUSPECTED: Final = {
     "loc percent-encoded twice": "loc-encoded-twice",
     "loc with an empty segment": "loc-empty-segment",
     "loc with the host in its path": "loc-host-in-path",
+    "loc with an escaped backslash": "loc-backslash",
 }
-"""Codes of what a run notes; `loc-escaped-twice` is found with the characters."""
+"""Codes of what a run notes; `loc-escaped-twice` and raw backslashes are found with the characters."""
 _LOCAL_NAMES: Final = re.compile(
     r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
 )
@@ -93,15 +94,21 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
     _canonical(trimmed, well, offsets, faults)
 
 
-def check_addresses(code: str, urls: Any, offsets: np.ndarray, faults: Faults) -> tuple[list[str], np.ndarray]:
-    """Report absolute URLs that are no pages of their own (of images, of alternates) where their form is wrong.
+def check_addresses(
+    code: str, urls: Any, offsets: np.ndarray, faults: Faults, *, unlikely: str = ""
+) -> tuple[list[str], np.ndarray]:
+    """Report absolute URLs that are not pages (images, alternates) if their form is wrong.
 
-    Their origins as they are written, and for each URL which is its own (-1: none).
+    Return their origins as written, and for each URL the index of its origin (-1: none). `unlikely`: code of URLs that
+    are most likely not as they were meant.
     """
     if pc.any(pc.greater(pc.binary_length(urls), LOC_LENGTH)).as_py():
         long = pc.greater(pc.utf8_length(urls), LOC_LENGTH)
         faults.rows(code, long, urls, offsets, detail=f"longer than {LOC_LENGTH:,} characters")
     faults.rows(code, _bad_characters(urls), urls, offsets, detail="characters that must be escaped")
+    if unlikely:
+        for note, mask in suspected(single(urls), None):
+            faults.rows(unlikely, mask, urls, offsets, detail=note.removeprefix("loc "))
     written, codes = origins_of(urls)
     users = [number for number, text in enumerate(written) if "@" in text]
     invalid = [number for number, text in enumerate(written) if "@" not in text and not canonical_origin(text)]
@@ -267,7 +274,12 @@ def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults
     """Report invalid characters, and return the rows to compare with their canonical form."""
     data = bytes_of(locs)
     bad = _bad_characters(locs) & well
-    faults.rows("loc-characters", bad, locs, offsets)
+    if occurs(data, ord("\\")):
+        slashed = mask_of(pc.match_substring_regex(locs, r"^[^?#]*\\")) & well
+        faults.rows("loc-backslash", slashed, locs, offsets)
+        faults.rows("loc-characters", bad & ~slashed, locs, offsets)
+    else:
+        faults.rows("loc-characters", bad, locs, offsets)
     ascii_ = mask_of(pc.string_is_ascii(locs))
     faults.rows("loc-not-ascii", ~ascii_ & ~bad, locs, offsets)
     well = well & ~bad & ascii_

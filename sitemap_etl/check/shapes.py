@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.arrow import mask_of, numbers_of, single
 from sitemap_etl.check.locs import check_addresses
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, fits_both, in_future
 from sitemap_etl.dates import COARSE, DATE, W3C, Written, read
+from sitemap_etl.extensions import escaped_twice
 from sitemap_etl.extensions.codes import is_language
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import (
@@ -34,6 +35,7 @@ from sitemap_etl.limits import (
     VIDEO_TITLE,
     VIDEO_UPLOADER,
 )
+from sitemap_etl.urls import suspected
 
 Fits = Callable[[Any], np.ndarray]
 """Returns which texts of a string array, without surrounding whitespace, are allowed."""
@@ -237,7 +239,7 @@ def check_images(scan: Scan, found: Entries, faults: Faults) -> None:
     faults.rows("image-loc", ~absolute, texts, at)
     if not absolute.all():
         texts, at = texts.filter(pa.array(absolute)), at[absolute]
-    check_addresses("image-url", texts, at, faults)
+    check_addresses("image-url", texts, at, faults, unlikely="image-unlikely")
 
 
 def check_videos(scan: Scan, found: Entries, faults: Faults, now: datetime) -> None:
@@ -254,6 +256,11 @@ def check_videos(scan: Scan, found: Entries, faults: Faults, now: datetime) -> N
         same = pc.equal(texts, pc.utf8_trim_whitespace(found.loc).take(pa.array(page[owner])))
         faults.rows("video-is-page", same, texts, scan.start[elements], detail=name)
     faults.rows("video-no-content", without, None, scan.start[videos])
+    for name in ("thumbnail_loc", "content_loc", "player_loc"):
+        elements, _ = of[name]
+        _suspected(_texts(scan, elements), scan.start[elements], faults, name)
+    for name in ("title", "description"):
+        _escaped_twice(scan, of[name][0], faults, "video-unlikely", detail=f"{name}: escaped twice")
     players, _ = of["player_loc"]
     tags = scan.tag(players)
     old = pc.match_substring_regex(tags, r"\s(?:allow_embed|autoplay)\s*=")
@@ -278,6 +285,7 @@ def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int
     faults.rows("element-repeated", again, None, scan.start[news], detail="news:news")
     of = _check(scan, _NEWS, news, faults)
     _check(scan, _PUBLICATION, of["publication"][0], faults)
+    _escaped_twice(scan, of["title"][0], faults, "news-title-escaped")
     elements, _ = of["publication_date"]
     texts, at = _texts(scan, elements), scan.start[elements]
     dates = read(texts, W3C)  # Google's page takes hh:mm, which the XSD doesn't
@@ -286,6 +294,16 @@ def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int
     faults.rows("news-date", known & in_future(dates, now), texts, at, detail="in the future")
     faults.rows("news-too-old", known & has_passed(dates, now - timedelta(hours=NEWS_HOURS)), texts, at)
     return len(news)
+
+
+def _suspected(urls: Any, at: np.ndarray, faults: Faults, name: str) -> None:
+    for note, mask in suspected(single(urls), None):
+        faults.rows("video-unlikely", mask, urls, at, detail=f"{name}: {note.removeprefix('loc ')}")
+
+
+def _escaped_twice(scan: Scan, elements: np.ndarray, faults: Faults, code: str, detail: str = "") -> None:
+    texts = _texts(scan, elements)
+    faults.rows(code, escaped_twice(single(texts)), texts, scan.start[elements], detail=detail)
 
 
 def has_passed(dates: Written, now: datetime) -> np.ndarray:

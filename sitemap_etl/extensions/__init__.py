@@ -19,13 +19,14 @@ from sitemap_etl.extensions.article import NOT_NEWS, language, news, still_news
 from sitemap_etl.extensions.hreflang import hreflang_lists, hreflang_tag, hreflang_tags
 from sitemap_etl.extensions.image import images
 from sitemap_etl.extensions.scalars import mobile
-from sitemap_etl.extensions.texts import cleaned
+from sitemap_etl.extensions.texts import cleaned, escaped_twice
 from sitemap_etl.extensions.video import videos
 
 __all__ = [
     "NOT_NEWS",
     "alternates",
     "cleaned",
+    "escaped_twice",
     "hreflang_lists",
     "hreflang_tag",
     "hreflang_tags",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +13,9 @@ from sitemap_etl.arrow import mask_of, plain
 from sitemap_etl.extensions import texts
 from sitemap_etl.frames import EXAMPLES, Tally
 from sitemap_etl.frozen import Frozen
+
+KINDS: Final = ("image", "video", "alternate")
+"""First words of the notes on extension elements."""
 
 
 class Pages(Frozen):
@@ -52,8 +57,20 @@ class Pages(Frozen):
             for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
                 of_it = mask_of(pc.equal(reasons, reason))
                 self.count(f"{what}: {reason}", bad & of_it, given, owner)
+        self._note(what, given, result, owner)
         if self.rules is None:
             return result
         spelled = urls.as_listed(result, self.rules)
         self.count(f"{what}: too long", texts.lost(result, spelled), given, owner)
         return spelled
+
+    def _note(self, what: str, given: pa.Array, listed: pa.Array, owner: np.ndarray) -> None:
+        """Count URLs that are most likely not as they were meant, although they are listed."""
+        rows = np.flatnonzero(mask_of(pc.is_valid(listed)))
+        if not len(rows):
+            return
+        at = pa.array(rows)
+        raw = given.take(at)
+        kind = next(kind for kind in KINDS if what.startswith(kind))
+        for note, mask in urls.noted(listed.take(at), raw, None):
+            self.count(f"{kind} {note.removeprefix('loc ')}", mask, raw, owner[rows])

@@ -16,7 +16,15 @@ from sitemap_etl.instants import spelled as spelled_times
 FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 """Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
 
+_ENTITY: Final = "&(?:amp|lt|gt|quot|apos|nbsp|#[0-9]+|#x[0-9A-Fa-f]+);"
 _HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def escaped_twice(texts: pa.Array) -> np.ndarray:
+    """Return a mask (bool) of texts that were escaped before they are written, so that readers see the entities."""
+    if not occurs(bytes_of(texts), ord("&")):
+        return np.zeros(len(texts), bool)
+    return mask_of(pc.match_substring_regex(texts, _ENTITY))
 
 
 def readable(values: pa.Array) -> pa.Array:

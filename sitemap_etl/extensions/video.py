@@ -109,6 +109,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         over = pc.fill_null(pc.greater(pc.utf8_length(values), longest), fill_value=False)
         reason = f"video: {name} has more than {longest:,} characters"
         pages.count(reason, mask_of(over), values, found.owner)
+        pages.count(f"video with a {name} escaped twice", texts.escaped_twice(values), values, found.owner)
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
     present = pc.is_valid(_present(found, "thumbnail_loc", pages))

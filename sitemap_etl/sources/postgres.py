@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.postgres_types import castings, plain
@@ -58,7 +58,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first. `snapshot`: a name from `exported` on another connection.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable (SnapshotGone).
+    Raises ConfigError, InvalidSource, Denied, Unavailable (SnapshotGone).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
     settings = [
@@ -190,10 +190,10 @@ def _translated(error: BaseException, connection: Connection, label: str, sessio
     if not state and "Failed to connect" in str(error):
         unresolved = "could not translate host name" in message  # the message has the host name, which can be any word
         if not unresolved and any(words in message for words in _REFUSED_TEXT):
-            return Refused(f"{label}: the database refused the connection: {message}")
+            return Denied(f"{label}: the database refused the connection: {message}")
         return Unavailable(f"{label}: the database did not answer: {message}")
     if state.startswith(_REFUSED):
-        return Refused(f"{label}: the database refused: {message}")
+        return Denied(f"{label}: the database refused: {message}")
     if state.startswith(_INVALID) or isinstance(error, pa.ArrowInvalid):
         return InvalidSource(f"{label}: {message}")
     said, key = _LIMITS.get(state, ("the database stopped answering", None))

@@ -94,7 +94,7 @@ def plan_splits(
             files=files,
             note=note,
             needed=needed,
-            label=section.name,
+            label="query",
         )
 
 
@@ -138,7 +138,7 @@ def read_schema(
     connection = environment.connection(source.database)
     with unspoken(source, environment):
         session = session_of(site, section, source, "plan")
-        return sources.probe_database(connection, source.query, params=params, session=session, label=section.name)
+        return sources.probe_database(connection, source.query, params=params, session=session, label=label_of(source))
 
 
 _TYPES: Final = {
@@ -197,9 +197,9 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
             receipt = _copied(run, n, unit)
     except SitemapEtlError as error:
         if holds(section, error, final=final):
-            return run.leave(name, Extracted(held=str(error)))
+            return run.leave(name, Extracted(held=without_section(section.name, error)))
         if isinstance(error, InvalidSource):
-            raise InvalidSource(named(section, error)) from error
+            raise InvalidSource(with_section(section.name, str(error))) from error
         raise
     return run.leave(name, receipt)
 
@@ -213,11 +213,15 @@ def holds(section: Section, error: SitemapEtlError, *, final: bool) -> bool:
     return section.on_error == "keep" and not error.ours and (final or isinstance(error, (InvalidSource, Refused)))
 
 
-def named(section: Section, error: Exception) -> str:
-    """Return the error's text with the name of the section."""
-    text = str(error)
-    known = text.startswith((f"section {section.name}:", f"sections.{section.name}."))
-    return text if known else f"section {section.name}: {text}"
+def with_section(section: str, text: str) -> str:
+    """Return the text of an error of a section, beginning with its name."""
+    known = text.startswith((f"section {section}:", f"sections.{section}."))
+    return text if known else f"section {section}: {text}"
+
+
+def without_section(section: str, error: Exception) -> str:
+    """Return the text of an error of a section for a message that names the section itself."""
+    return str(error).removeprefix(f"section {section}: ")
 
 
 def _referred(run: Run, split: Split) -> Extracted:

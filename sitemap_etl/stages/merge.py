@@ -21,7 +21,7 @@ from sitemap_etl.partition import Routed
 from sitemap_etl.sources import pack_schema, unpack_schema
 from sitemap_etl.stages.basis import source_of
 from sitemap_etl.stages.bucket import READERS, Bucket
-from sitemap_etl.stages.extract import holds, incremental_keys, named
+from sitemap_etl.stages.extract import holds, incremental_keys, with_section, without_section
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import (
     Place,
@@ -172,9 +172,9 @@ def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
             receipt = Bucket(run, n, section_name, bucket, Path(scratch)).merge()
     except SitemapEtlError as error:
         if holds(section, error, final=final):
-            return run.leave(name, Transformed(section_name, held=str(error)))
+            return run.leave(name, Transformed(section_name, held=without_section(section_name, error)))
         if isinstance(error, InvalidSource):
-            raise InvalidSource(named(section, error)) from error
+            raise InvalidSource(with_section(section.name, str(error))) from error
         raise
     return run.leave(name, receipt)
 
@@ -187,7 +187,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
         if reading is None:
             continue
         merging = run.merging()
-        if run.is_untouched(name):
+        if run.is_unchanged(name):
             assert reading.mirror is not None
             buckets = read_mirror(run.work, reading.mirror).buckets
         else:

@@ -24,9 +24,18 @@ from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
-from sitemap_etl.stages.basis import likely_quiet
+from sitemap_etl.stages.basis import likely_unchanged
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import holds, label_of, plan_splits, read_schema, reads_changes_only, session_of
+from sitemap_etl.stages.extract import (
+    holds,
+    label_of,
+    plan_splits,
+    read_schema,
+    reads_changes_only,
+    session_of,
+    with_section,
+    without_section,
+)
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
@@ -153,7 +162,7 @@ def start_run(
             given=given is not None,
             versions=read.versions,
             made_from=current.made_from,
-            expected=_expected(site, options, base, current, now),
+            expected=_expected(site, options, base, current, now, work),
             promised=read.promised,
             before=None if current.last_run is None else current.last_run.run_id,
         )
@@ -202,11 +211,19 @@ def _check_limit(options: Options, base: Manifest | None) -> None:
         )
 
 
-def _expected(site: Site, options: Options, base: Manifest | None, current: Current, now: datetime) -> tuple[str, ...]:
-    """Return the sections that are likely unchanged, or none if all have to be rendered anyway."""
+def _expected(
+    site: Site, options: Options, base: Manifest | None, current: Current, now: datetime, work: Storage
+) -> tuple[str, ...]:
+    """Return the sections that are likely unchanged, or none if all have to be rendered anyway.
+
+    The report on what the rules made of their rows must still exist, because it is repeated.
+    """
     if base is None or options.full or options.limit is not None or base.now > instant(now):
         return ()
-    return likely_quiet(site.to_json(), base, current.made_from)
+    found = likely_unchanged(site.to_json(), base, current.made_from)
+    runs = {name: layout.summary(current.made_from[name].applied_by) for name in found}
+    kept = {key for key in {*runs.values()} if work.stat(key) is not None}
+    return tuple(name for name in found if runs[name] in kept)
 
 
 def key_missing(section: Section, environment: Environment) -> str | None:
@@ -281,7 +298,7 @@ class _Sources:
                     self._add(section)
             except SitemapEtlError as error:
                 if holds(section, error, final=final):
-                    self.held[name] = str(error)
+                    self.held[name] = without_section(name, error)
                 else:
                     problems.append(_in_section(name, error))
                     problems[-1].about = {"section": name}
@@ -486,8 +503,8 @@ class _Sources:
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     if isinstance(error, ConfigError):
-        return ConfigError([f"section {name}: {problem}" for problem in error.problems])
-    found = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
+        return ConfigError([with_section(name, problem) for problem in error.problems])
+    found = type(error)(with_section(name, str(error))) if type(error).__init__ is Exception.__init__ else error
     found.__cause__ = error
     return found
 

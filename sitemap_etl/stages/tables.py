@@ -33,7 +33,7 @@ def asked_of(section: Section, site: Site, environment: Environment, now: dateti
         filter=source.filter,
         query=source.query,
         params={} if source.query is None else params_of(source, site, environment, now, BEGINNING),
-        label=section.name,
+        label="query",
     )
 
 

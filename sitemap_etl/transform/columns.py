@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import extensions, lastmod, priority
-from sitemap_etl.arrow import bytes_of, column_of, mask_of, occurs
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.extensions import NOT_NEWS
 from sitemap_etl.frames import INVENTORY, Tally, conform, with_column
 from sitemap_etl.instants import in_calendar
@@ -61,16 +59,10 @@ def inventory_of(
     return conform(pa.table(columns), schema), kinds
 
 
-_ENTITY: Final = "&(?:amp|lt|gt|quot|apos|nbsp|#[0-9]+|#x[0-9A-Fa-f]+);"
-
-
 def _note_titles(column: pa.Array, loc: pa.Array, notes: Tally) -> None:
     """Count titles that were escaped before they are: readers see the entities."""
     titles = extensions.cleaned(column)
-    if occurs(bytes_of(titles), ord("&")):
-        mask = mask_of(pc.match_substring_regex(titles, _ENTITY))
-        if mask.any():
-            notes.add_rows("title escaped twice", mask, lambda at: titles[at].as_py(), loc)
+    notes.add_rows("title escaped twice", extensions.escaped_twice(titles), lambda at: titles[at].as_py(), loc)
 
 
 def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:

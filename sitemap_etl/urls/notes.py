@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, count_after, mask_of, occurs, single
 from sitemap_etl.urls.rules import UrlRules
+from sitemap_etl.urls.scan import encode
 
 NOTES: Final = {
     "loc with &amp;": "It was escaped before it was written: & is published as &amp;amp;, another address.",
@@ -26,9 +27,11 @@ NOTES: Final = {
     "loc with an empty segment": "Two slashes follow each other in the path: often a slug was empty.",
     "loc with the host in its path": "A segment of the path is the host of the site.",
     "loc with a backslash": "Backslashes before the query are listed as slashes.",
+    "loc with an escaped backslash": "Most likely a path of Windows was escaped: %5C is no slash to browsers.",
 }
 """Every note, with what it means."""
 
+_WRONG_ENCODING: Final = "loc in a wrong encoding"
 _OPEN, _CLOSE, _PERCENT = r"(?:%7B|%7b|\{)", r"(?:%7D|%7d|\})", "(?:%25|%)"
 _TEMPLATE: Final = (
     r"[^/:][/=](?:(?:undefined|null|NaN|None|(?:%5[Bb]|\[)object(?:%20|\+| )\w+(?:%5[Dd]|\])"
@@ -45,30 +48,37 @@ _AFTER_SLASH: Final = (b":", b"$", b"unde", b"null", b"None", b"NaN")
 """What can begin a template after a slash, if nothing in it is encoded."""
 
 
-def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Iterator[tuple[str, np.ndarray]]:
+def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules | None) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each note that applies to one of the addresses, and a mask of those (bool).
 
-    `locs`: canonical, none null. `raw`: the same as the source has them.
+    `locs`: canonical, none null. `raw`: the same as the source has them. `rules`: of pages; None for URLs of any host.
     """
     written = single(raw)
     if not written.type.equals(locs.type) and not pa.types.is_large_string(written.type):
         written = written.cast(pa.string())
     if not written.equals(locs):
         source = bytes_of(written)
-        if occurs(source, ord("#")):
+        if rules is not None and occurs(source, ord("#")):
             yield from _found("loc with a route behind #", written, "#!?/")
         if occurs(source, ord("\\")):
             yield from _found("loc with a backslash", written, r"^[^?#]*\\")
-    yield from suspected(locs, rules.site)
+    yield from suspected(locs, None if rules is None else rules.site)
 
 
-def suspected(locs: pa.Array, site: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the notes that apply to absolute URLs, and for each a mask of those (bool). `site`: their origin."""
+def suspected(locs: pa.Array, site: str | None) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the notes that apply to absolute URLs, and for each a mask of those (bool).
+
+    `site`: their origin, or None if they can be on any host, whose paths often have a host in them.
+    """
+    if not pc.all(pc.string_is_ascii(locs)).as_py():
+        yield from _found(_WRONG_ENCODING, encode(locs), _MOJIBAKE)
+    elif occurs(bytes_of(locs), ord("%")):
+        yield from _found(_WRONG_ENCODING, locs, _MOJIBAKE)
     for note, pattern in _patterns(locs, site):
         yield from _found(note, locs, pattern)
 
 
-def _patterns(locs: pa.Array, site: str) -> Iterator[tuple[str, str]]:
+def _patterns(locs: pa.Array, site: str | None) -> Iterator[tuple[str, str]]:
     """Yield the notes that may apply, each with its pattern."""
     data = bytes_of(locs)
     is_escaped = occurs(data, ord("%"))
@@ -77,17 +87,17 @@ def _patterns(locs: pa.Array, site: str) -> Iterator[tuple[str, str]]:
     if occurs(data, ord("+")):
         yield "loc in scientific notation", _SCIENTIFIC
     if is_escaped:
-        yield "loc in a wrong encoding", _MOJIBAKE
         yield "loc percent-encoded twice", _TWICE
-    host = site.partition("//")[2].partition(":")[0].removeprefix("www.")
-    beginnings = (host[:4].encode(), b"www.")
+        yield "loc with an escaped backslash", "^[^?#]*%5[Cc]"
+    host = "" if site is None else site.partition("//")[2].partition(":")[0].removeprefix("www.")
+    beginnings = (host[:4].encode(), b"www.") if host else ()
     pairs, *after = count_after(data, ord("/"), (b"/", *beginnings, *_AFTER_SLASH))
     of_hosts, left_over = sum(after[: len(beginnings)]), sum(after[len(beginnings) :])
     if is_escaped or left_over or any(occurs(data, code) for code in b"=[{<"):
         yield "loc with a template", _TEMPLATE
     if pairs > len(locs):
-        yield "loc with an empty segment", r"^[a-z]+://[^?]*//"
-    if of_hosts > len(locs):
+        yield "loc with an empty segment", r"^[A-Za-z]+://[^/?#]*(?:/[^?#]*[^:?#])?//"
+    if host and of_hosts > len(locs):
         yield "loc with the host in its path", rf"^[a-z]+://[^/]+/(?:[^?]*/)?(?:www\.)?{re.escape(host)}(?:[/?]|$)"
 
 
