@@ -302,7 +302,7 @@ def test_a_mistake_at_the_top_is_told(tmp_path, lines, said):
 SECTION_MISTAKES = [
     (
         "from: {csv: a}\ncolumns: {olc: url}",
-        "columns.olc: no rule of this section reads a column olc; did you mean loc?",
+        "no rule of this section reads a column olc; did you mean loc?",
     ),
     ("from: pages.csv", "expected one of {database: CONNECTION, sql: FILE}, {csv: FILE}, "),
     ("from: postgres://u:hunter2@h/db", "postgres://…@h/db"),

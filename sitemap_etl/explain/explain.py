@@ -241,7 +241,7 @@ class _Explainer:
         return later if other is None else replace(later, nearest=(Near.of(asked.canonical, other),))
 
     def _nearest(self, asked: Asked) -> list[Near]:
-        """Return listed locs like this one: common spellings, then similar neighbors, then the same name in a folder."""
+        """Return listed locs like this one: common spellings, similar neighbors, or the same name in a folder."""
         url = asked.canonical or on_site(asked.text, self.rules)
         if self.set is None or url is None:
             return []

@@ -283,6 +283,7 @@ class CsvFormat(Settings):
     escape: Annotated[str, _character('"\\\\"')] | None = Field(
         default=None,
         description="Character that precedes a quote inside of quotes, and itself, as Spark writes it (`\\`). "
+        "With `quote: none`, it precedes delimiters and line breaks, as MySQL and PostgreSQL write them. "
         "Default: a quote inside of quotes is doubled.",
         examples=["\\"],
     )
@@ -302,6 +303,10 @@ class CsvFormat(Settings):
         examples=[["loc", "lastmod"]],
     )
 
+    skip_rows: Annotated[Integer, Field(ge=0, le=1000)] = Field(
+        default=0, description="Lines above the header, such as titles, which are not read.", examples=[2]
+    )
+
     @property
     def nulls(self) -> tuple[str, ...]:
         """Values that mean null."""
@@ -315,7 +320,12 @@ class CsvFormat(Settings):
     @property
     def escaping(self) -> str | None:
         """Character that escapes a quote inside a quoted value, or None if quotes are doubled."""
-        return None if self.escape == self.quote else self.escape
+        return None if self.escape == self.quote or self.quoting is None else self.escape
+
+    @property
+    def escaping_unquoted(self) -> str | None:
+        """Character that escapes delimiters and line breaks in values without quotes, or None."""
+        return self.escape if self.quoting is None else None
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

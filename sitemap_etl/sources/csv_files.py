@@ -24,9 +24,11 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import offsets_of
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvFormat
+from sitemap_etl.settings.sources import UNQUOTED_NULL
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.csv_header import Header, check_quotes, csv_rows, find_header
+from sitemap_etl.sources.escapes import NULL
 from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
@@ -187,9 +189,13 @@ class _Counted:
         self._blank = 0  # at its end
         self._open = False  # True if its last line has no line break
 
-    def begin(self, path: str, lines: int) -> None:
-        """Begin a file whose first row of values follows this many lines."""
+    def begin(self, path: str, lines: int, *, certain: bool) -> None:
+        """Begin a file whose first row of values follows this many lines.
+
+        `certain`: False if line breaks in values are not all lines of the file.
+        """
         self._finish()
+        self._certain &= certain
         self._numbers.files.append((path, self._before))
         self._lines = self._before + lines
 
@@ -288,16 +294,20 @@ def _batches(
         if not found.cells:
             return
         if counted is not None:
-            counted.begin(file.path, found.lines)
+            counted.begin(file.path, found.lines, certain=form.escaping_unquoted is None)
         quote = form.quoting
+        escape = form.escaping_unquoted
         parse = pa.csv.ParseOptions(
-            delimiter=form.delimiter, quote_char=quote or False, newlines_in_values=quote is not None
+            delimiter=form.delimiter,
+            quote_char=quote or False,
+            escape_char=escape or False,
+            newlines_in_values=quote is not None or escape is not None,
         )
         wanted = frozenset(schema.names)
         convert = pa.csv.ConvertOptions(
             column_types=dict.fromkeys(found.keys, pa.string()),
             include_columns=[name for name in found.names if name in wanted],
-            null_values=form.nulls,
+            null_values=[NULL if escape is not None and word == UNQUOTED_NULL else word for word in form.nulls],
             strings_can_be_null=True,
             quoted_strings_can_be_null=form.null is not None,
         )
@@ -410,7 +420,7 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
                     shown = form.delimiter.join(row)[:_SHOWN]
                     return InvalidSource(
                         f"{file.path} line {found.lines + line}: expected {expected} fields as {named}, "
-                        f"found {len(row)}: {shown!r}"
+                        f"found {len(row)}: {shown!r}{_advice(found, form, line, row)}"
                     )
                 line = reader.line_num + 1
     except UnicodeDecodeError:
@@ -429,6 +439,15 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
         # The stream itself is broken: the first error says how.
         return None
     return None
+
+
+def _advice(found: Header, form: CsvFormat, line: int, row: Sequence[str]) -> str:
+    """Return advice for a row with another number of fields than the first row."""
+    if form.header is None and sum(bool(cell.strip()) for cell in found.cells) == 1:
+        return f". If the lines above are titles, write skip_rows: {found.lines + line - 1}"
+    if form.escape is None and any(value.endswith("\\") for value in row):
+        return '. If backslashes precede delimiters and line breaks, write quote: none, escape: "\\\\"'
+    return ""
 
 
 def _line_of(file: File, form: CsvFormat, at: int) -> int:

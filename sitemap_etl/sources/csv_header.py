@@ -20,6 +20,7 @@ from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.text import Blocks, separator_line
 
 _SHOWN: Final = 200
+_LINE_ENDS: Final = re.compile(r"\r\n|\n|\r|\Z")
 _OTHER_DELIMITERS: Final = ";\t|,\x1f\x01"
 _ADDRESSES: Final = tuple(
     re.compile(form, re.IGNORECASE)
@@ -72,7 +73,7 @@ def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
     data = text.peek()
     # A block can end within a character; the first row is far from there.
     beginning = codecs.getincrementaldecoder("utf-8")().decode(data)
-    skipped = separator_line(beginning)
+    skipped = _skipped(beginning, form)
     lines = io.StringIO(beginning[skipped:], newline="")
     rows = csv_rows(lines, form)
     cells: list[str] = next((row for row in rows if row), [])
@@ -101,6 +102,14 @@ def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
     return Header(tuple(cells), size, line_breaks(data, 0, size) + (not ends), filled=filled, nameless=nameless)
 
 
+def _skipped(text: str, form: CsvFormat) -> int:
+    """Return the characters of the text above the header."""
+    at = separator_line(text)
+    for end in itertools.islice(_LINE_ENDS.finditer(text, at), form.skip_rows):
+        at = end.end()
+    return at
+
+
 def _names_again(cells: list[str], names: tuple[str, ...]) -> bool:
     """Return True if a first row has the names of the columns, in any order."""
     return sorted(cells) == sorted(name.strip().casefold() for name in names)
@@ -125,7 +134,8 @@ def _nameless(cells: list[str], rows: Any) -> str | None:
 def csv_rows(text: Iterable[str], form: CsvFormat) -> Any:
     """Return the rows of a text, with `line_num`, from the standard library's parser."""
     if form.quoting is None:
-        return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
+        escape = form.escaping_unquoted
+        return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE, escapechar=escape)
     return csv.reader(text, delimiter=form.delimiter, quotechar=form.quoting)
 
 

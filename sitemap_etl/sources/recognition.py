@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.settings import CsvFormat, CsvSource, DeltaSource, IcebergSource, JsonlSource, ParquetSource
 from sitemap_etl.settings.sources import UNQUOTED_NULL
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files, tables
 from sitemap_etl.sources.csv_header import csv_rows
+from sitemap_etl.sources.escapes import LETTERS
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
 from sitemap_etl.sources.formats import FIRST
 from sitemap_etl.sources.text import blocks, own_delimiter, separator_line
@@ -43,6 +44,10 @@ _TEXT: Final = 256 * 1024
 _ROWS: Final = 500
 _LEFT_OVER: Final = re.compile(r"""["']$|\\["'\\]|\\$""")
 """Quotes and escapes that a reader should have removed."""
+_HEADED: Final = 20
+"""Rows of one length that follow titles: a header and values."""
+_QUOTED: Final = re.compile(r"""^["'].*["']$""")
+_UNREADABLE: Final = ((0.0, 0.0, 0), 0)
 _DELIMITERS: Final = ",;\t|\x1f\x01"
 """Possible delimiters. The last two are the unit separator and Hive's default."""
 _CYRILLIC_BYTES: Final = 0.9
@@ -139,11 +144,11 @@ def csv_form(file: File) -> CsvFormat:
         text = ""
         for delimiter in _DELIMITERS if own is None else own:
             form = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
-            if not text or form.escaping is not None:  # escaped quotes depend on the start of values
+            if not text or form.escape is not None:  # escaped characters depend on the start of values
                 text = _beginning(file, form)
-            score = _score(text, delimiter, quoting.get("quote", '"'))
+            score, titles = _score(text, form)
             if score > highest:
-                best, highest = form, score
+                best, highest = form.model_copy(update={"skip_rows": titles}), score
     if own is not None:
         best = best.model_copy(update={"delimiter": own})
     words = _null_words(file, best)
@@ -201,6 +206,8 @@ def _encoding(data: bytes) -> str:
 
 def _quotings(text: str) -> Iterator[dict[str, str]]:
     """Yield possible quoting styles, most common first."""
+    if _is_dump(text):
+        yield {"quote": "none", "escape": "\\"}
     escaped = _may_be_escaped(text)
     yield {}
     if '"' in text:
@@ -213,26 +220,41 @@ def _quotings(text: str) -> Iterator[dict[str, str]]:
             yield {"quote": "'", "escape": "\\"}
 
 
+def _is_dump(text: str) -> bool:
+    """Return True if all backslashes are escapes as MySQL and PostgreSQL write them in values without quotes."""
+    followed = set(re.findall(r"\\(.)", text, re.DOTALL))
+    known = {"\\", "\n", "N", *LETTERS, *_DELIMITERS}
+    return bool(followed - {"N"}) and followed <= known and re.search(r"(?:^|[,;\t|])[\"']", text, re.MULTILINE) is None
+
+
 def _may_be_escaped(text: str) -> bool:
     """Return True if backslashes precede quotes or only occur in pairs, so that they can be escapes."""
     runs = re.findall(r"\\+", text)
     return re.search(r"\\[\"']", text) is not None or (bool(runs) and all(len(run) % 2 == 0 for run in runs))
 
 
-def _score(text: str, delimiter: str, quote: str) -> tuple[float, float, int]:
-    """Rate a format: share of rows with the length of the first one, share of clean values, number of fields.
+def _score(text: str, form: CsvFormat) -> tuple[tuple[float, float, int], int]:
+    """Rate a format, and return the lines of titles above the header too.
 
+    The rating is the share of rows with the length of the header, the share of clean values, and the number of fields.
     A row doesn't count if a value seems to contain others. A value is not clean if it has remains of quoting.
     """
-    options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if quote == "none" else {"quotechar": quote}
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, **options)
+    rows = csv_rows(io.StringIO(text, newline=""), form)
     try:
-        read = [row for row in itertools.islice(rows, _ROWS) if row]
+        read = [(rows.line_num, row) for row in itertools.islice(rows, _ROWS) if row]
     except csv.Error:
-        return 0.0, 0.0, 0
-    if not read or len(read[0]) < 2:
-        return 0.0, 0.0, 0
-    values = [value for row in read for value in row]
-    clean = sum(_LEFT_OVER.search(value) is None for value in values)
-    alike = sum(len(row) == len(read[0]) and not any({"\n", delimiter} <= set(one) for one in row) for row in read)
-    return alike / len(read), round(clean / len(values), 2), len(read[0])
+        return _UNREADABLE
+    titles = next((at for at, (_, row) in enumerate(read) if sum(map(bool, row)) > 1), 0)
+    if len({len(row) for _, row in read[titles : titles + _HEADED]}) > 1 or len(read) < titles + 2:
+        titles = 0
+    skipped = read[titles - 1][0] if titles else 0
+    found = [row for _, row in read[titles:]]
+    if not found or len(found[0]) < 2:
+        return _UNREADABLE
+    values = [value for row in found for value in row]
+    escaped = form.escaping_unquoted is not None  # then values can have quotes, escapes and line breaks
+    left_over = _QUOTED if escaped else _LEFT_OVER
+    clean = sum(left_over.search(value) is None for value in values)
+    pair = {"\n", form.delimiter}
+    alike = sum(len(row) == len(found[0]) and (escaped or not any(pair <= set(one) for one in row)) for row in found)
+    return (alike / len(found), round(clean / len(values), 2), len(found[0])), skipped

@@ -20,6 +20,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources import unverified
+from sitemap_etl.sources.escapes import Escapes, leading_of
 from sitemap_etl.sources.files import File, reading, translated
 from sitemap_etl.sources.quotes import boundaries, find_turns
 
@@ -147,6 +148,8 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
             form = form.model_copy(update={"delimiter": own})
         if form.quoting is not None and form.escaping is not None:
             read = _Unescaped(read, form.quoting, form.escaping, form.delimiter).read
+        if form.escaping_unquoted is not None:
+            read = Escapes(read, form.escaping_unquoted, form.delimiter).read
         yield Blocks(read, form)
 
 
@@ -307,10 +310,7 @@ class _Unescaped:
         found = np.frombuffer(text, np.uint8)
         quotes = found == self._quote
         escapes = np.flatnonzero(found == self._escape)
-        # In a run of escapes, every second one is escaped itself.
-        number = np.arange(len(escapes))
-        begins = np.maximum.accumulate(np.where(np.diff(escapes, prepend=-2) != 1, number, 0))
-        leading = escapes[(number - begins) % 2 == 0]
+        leading = leading_of(escapes)
         before_quote = leading[quotes[leading + 1]]
         before_escape = leading[found[leading + 1] == self._escape]
         quotes[before_quote + 1] = False
