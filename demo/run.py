@@ -23,7 +23,19 @@ from sitemap_etl.state.records import Summary
 
 STATE = "sitemaps/demo"
 SITE = "sites/demo.yaml"
-STAGES = ("plan", "build", "extract", "partition", "clusters", "collect", "align", "render", "publish", "ping")
+STAGES = (
+    "plan",
+    "build",
+    "extract",
+    "decide",
+    "partition",
+    "clusters",
+    "collect",
+    "align",
+    "render",
+    "publish",
+    "ping",
+)
 _ENDED = re.compile(r"\[DAG TEST\] end task task_id=(\w+)")
 console = Console(highlight=False, soft_wrap=True, width=max(100, Console().width))
 
