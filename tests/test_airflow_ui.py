@@ -363,9 +363,10 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(se
             assert state == "success"
             instances = api.get(f"{run}/taskInstances", params={"limit": 100}).json()["task_instances"]
             assert {one["task_id"]: one["state"] for one in instances} == {
-                **dict.fromkeys(("plan", "extract", "partition", "clusters", "collect"), "success"),
+                **dict.fromkeys(("plan", "extract", "decide", "partition", "clusters", "collect"), "success"),
                 **dict.fromkeys(("align", "render", "publish"), "success"),
                 "build": "skipped",
+                "retransform": "skipped",
                 "ping": "skipped",
             }
             counts = api.get(f"{run}/taskInstances/publish/xcomEntries/counts").json()["value"]

@@ -92,6 +92,26 @@ def test_a_small_site_is_four_tasks(shop: Shop) -> None:
 
 
 @pytest.mark.thorough
+def test_unchanged_splits_of_a_changed_section_are_mapped_tasks(shop: Shop) -> None:
+    path = shop.folder / "catalog.db"
+    shop.environ["AIRFLOW_CONN_CATALOG"] = f"sqlite:///{path}"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE cats (id INTEGER, loc TEXT, lastmod TEXT)")
+        database.executemany("INSERT INTO cats VALUES (?, ?, '2026-01-01')", [(n, f"/cats/{n}") for n in range(30)])
+    source = {"database": "catalog", "query": "SELECT * FROM cats", "split": {"column": "id", "parts": 3}}
+    shop.site(sections={"cats": {"from": source}}, airflow=MANY)
+    shop.run()
+    run = shop.run()
+    assert (run.states("decide"), run.states("retransform")) == (["success"], ["skipped"])
+    assert run.xcom("publish", "counts")["status"] == "unchanged"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE cats SET lastmod = '2026-02-02' WHERE id = 29")
+    run = shop.run()
+    assert (run.state, run.states("retransform")) == ("success", ["success"] * 2)
+    assert run.xcom("publish", "counts")["sections"]["cats"]["changed"] == 1
+
+
+@pytest.mark.thorough
 def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
     exports = shop.folder / "exports"
     exports.mkdir()

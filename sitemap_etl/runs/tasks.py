@@ -283,7 +283,8 @@ def build(key: str, environment: Environment, *, final: bool = True) -> dict[str
         return {}
     with _remembering(run):
         build_run(run, 1, {}, renew=lambda: _renew(run), final=final)
-    receipts = [part for section in run.read_sections() for part in run.parts(section)]
+    of_sections = (run.parts(name) or map(run.transformed, run.units_of(name)) for name in run.read_sections())
+    receipts = [part for parts in of_sections for part in parts]
     _log_held(run, receipts)
     return _counts(receipts)
 
