@@ -34,7 +34,7 @@ def test_rollback_publishes_the_set_before(site: TestSite) -> None:
     assert len(site.public().locs()) == 100
     assert "rollback to 20261101T020000Z-" in call("history", site.path).out
     assert done.json["rolled_back_to"].startswith("20261101T020000Z-")
-    again = call("rollback", site.path, "--now", "2026-11-03T10:00:00Z")
+    again = call("rollback", site.path, "--reason", "no, it was right", "--now", "2026-11-03T10:00:00Z")
     assert again.out.startswith("Rolled back to 20261102T020000Z-")
 
 
