@@ -4,7 +4,8 @@
 
 Every figure is the processor time of a whole process tree: the command `sitemap-etl run` with its imports, its state
 and its report. In each round a site has a first night, a night without a change, and one on which 1 % of the rows were
-updated, 0.1 % added and 0.1 % removed; then what they are compared with does its work in a process of its own:
+updated, 0.1 % added and 0.1 % removed. `noted` is a night without a change of another site, of whose rows 1 % are
+rejected, excluded, warned of or duplicates. Then what they are compared with does its work in a process of its own:
 
 floor    decodes the same Parquet and compresses the same bytes, the better of two times: no design can do less
 script   what a good engineer writes in an hour: pandas, f-strings, gzip; no checks, no duplicates, no state. It holds
@@ -47,11 +48,13 @@ sections:
     lastmod: {column: lastmod}
     priority: {percentile_of: sales}
 """
+NOTED = f"{SITE}urls: {{exclude: [/excluded/*]}}\n"
 FILE_ROWS = 1_000_000
 GROUP_ROWS = 250_000
 MOST_MB, MOST_ROWS = 900, 5_000_000
 """What a process of a run takes at most, up to this many rows."""
 NIGHTS = ("first", "quiet", "normal")
+OLD = 86_400  # a date that no page has
 WORDS = ("red", "large", "organic", "vintage", "wireless", "waterproof", "classic", "premium", "light", "deluxe")
 THINGS = (
     "shoes",
@@ -109,15 +112,18 @@ def _paths(table: pa.Table) -> pa.Table:
     return pa.table({"path": pc.binary_join_element_wise(first, pc.replace_substring(second, "/", "-"), "/")})
 
 
-def export(folder: Path, kind: str, ids: np.ndarray, updated: np.ndarray) -> None:
-    """The rows of these ids in files of a million. `updated`: ids whose page was changed today."""
+def export(folder: Path, kind: str, ids: np.ndarray, updated: np.ndarray, *, noted: bool = False) -> None:
+    """The rows of these ids in files of a million. `updated`: ids whose page was changed today. `noted`: see above."""
     folder.mkdir()
     for at in range(0, len(ids), FILE_ROWS):
         some = ids[at : at + FILE_ROWS]
         seconds = 1_600_000_000 + some * 60 % 150_000_000 + np.isin(some, updated) * 40_000_000
+        urls = locs(kind, some)
+        if noted:
+            urls, seconds = spoilt(urls, seconds)
         table = pa.table(
             {
-                "loc": locs(kind, some),
+                "loc": urls,
                 "lastmod": pa.array(seconds.astype("datetime64[s]")).cast(pa.timestamp("us", "UTC")),
                 "sales": pa.array(some % 10_007),
             }
@@ -125,11 +131,23 @@ def export(folder: Path, kind: str, ids: np.ndarray, updated: np.ndarray) -> Non
         pq.write_table(table, folder / f"{at // FILE_ROWS:05}.parquet", row_group_size=GROUP_ROWS)
 
 
+def spoilt(urls: pa.Array, seconds: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """The columns with one row of 400 each on another site, excluded, with an impossible date, and listed twice."""
+    at = np.arange(len(urls)) % 400
+    elsewhere, excluded, old, twice = (pa.array(at == n) for n in range(4))
+    paths = pc.replace_substring(urls, "https://www.shop.example", "", max_replacements=1)
+    urls = pc.if_else(elsewhere, _joined("https://other.example", paths), urls)
+    urls = pc.if_else(excluded, _joined("https://www.shop.example/excluded", paths), urls)
+    urls = pc.if_else(twice, urls.take(pa.array(np.maximum(np.arange(len(urls)) - 1, 0))), urls)
+    return urls, np.where(old, OLD, seconds)
+
+
 def exports(folder: Path, kind: str, rows: int) -> None:
-    """`a`: the rows of two nights; `b`: those of the third."""
+    """`a`: the rows of two nights; `b`: those of the third; `c`: those of `a` with 1 % spoilt."""
     rng = np.random.default_rng(1)
     ids = np.arange(rows) if kind == "sorted" else rng.permutation(rows)
     export(folder / "a", kind, ids, np.empty(0, np.int64))
+    export(folder / "c", kind, ids, np.empty(0, np.int64), noted=True)
     stay = ids[rng.permutation(rows)[rows // 1000 :]] if kind != "sorted" else ids[: rows - rows // 1000]
     export(
         folder / "b", kind, np.concatenate([stay, rows + np.arange(rows // 1000)]), rng.permutation(rows)[: rows // 100]
@@ -212,18 +230,22 @@ def round_of(folder: Path, jobs: int, others: Sequence[str]) -> dict[str, Cost]:
         found[night] = cost([*command, "--now", f"2026-11-{day:02}T02:00:00Z", "--reason", "bench"], site)
         if night == "first":
             plain(site / "public", folder / "first")
+    site = fresh(folder, NOTED)
+    (site / "export").symlink_to(folder / "c")
+    for day in (1, 2):
+        found["noted"] = cost([*command, "--now", f"2026-11-{day:02}T02:00:00Z", "--reason", "bench"], site)
     for name in others:
         found[name] = cost([sys.executable, __file__, "--child", name, "--folder", str(folder)], folder)
         found[name].processor = float(found[name].said)  # without starting Python: it is no part of a floor
     return found
 
 
-def fresh(folder: Path) -> Path:
+def fresh(folder: Path, written: str = SITE) -> Path:
     """A site that was never published. It stays until all rounds are over: for a minute after files were deleted,
     ext4 looks past each of them for every file that is made.
     """
     site = Path(tempfile.mkdtemp(dir=folder))
-    (site / "site.yaml").write_text(SITE)
+    (site / "site.yaml").write_text(written)
     return site
 
 

@@ -40,9 +40,9 @@ from demo.surroundings import AIRFLOW, PROJECT, Home, free_port
 
 SITE = "https://spread.example"
 NAME = "spread"
-SECTIONS = 6
+SECTIONS = 2
 """A group of render each."""
-ROWS = 40_000
+ROWS = 120_000
 FILE_ROWS = 1_000
 """So many files that a publish takes seconds, and can be killed between two of them."""
 FILES_BEFORE = 20

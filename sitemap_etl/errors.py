@@ -3,8 +3,8 @@
     SitemapEtlError       by itself a defect of ours, as any other exception is               exit 70
     ├── ConfigError        the site file is wrong: all problems listed               exit 2
     ├── InvalidSource      the source lacks a column, or its data can't be read      exit 2
-    ├── Refused            a gate said no, or the other side did: trying again
-    │                      can't help                                                exit 1
+    ├── Refused            a gate said no: trying again can't help                    exit 1
+    │   └── Denied         a database, a store or the file system said no             exit 1
     ├── Unavailable        the other side did not answer: trying again may help      exit 3
     └── DamagedState       what the state holds can't be believed: restore it        exit 65
 
@@ -16,19 +16,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
+
+RunStatus: TypeAlias = Literal["refused", "failed"]
 
 
 class SitemapEtlError(Exception):
     """The root: catch this to catch everything this package raises on purpose.
 
-    `exit_code` is what the command ends with; `kind` names the error in JSON. `run_id`: the run it ended,
-    where one had begun. `about`: what was being worked on, by name: `stage`, `section`, `split`.
+    `exit_code` is what the command ends with; `kind` names the error in JSON; `status` is that of the run which
+    the error ends. `run_id`: that run, if one had begun. `about`: what was being worked on, by name: `stage`,
+    `section`, `split`.
     `ours`: whether what a run keeps itself failed: its state, its files, what it publishes; and no source.
     """
 
     exit_code: ClassVar[int] = 70  # EX_SOFTWARE of sysexits.h
     kind: ClassVar[str] = "defect"
+    status: ClassVar[RunStatus] = "failed"
     run_id: str | None = None
     ours: bool = False
     about: Mapping[str, str | int] = MappingProxyType({})
@@ -56,10 +60,20 @@ class InvalidSource(SitemapEtlError):
 
 
 class Refused(SitemapEtlError):
-    """A gate, a store or a database refused. A retry can't help."""
+    """A gate or another check of ours refused. A retry can't help."""
 
     exit_code = 1
     kind = "refused"
+    status: ClassVar[RunStatus] = "refused"
+
+
+class Denied(Refused):
+    """A database, a store or the file system said no: a wrong password, a missing right, an unknown name.
+
+    Nothing was judged, so the run failed. A retry can't help.
+    """
+
+    status = "failed"
 
 
 class DamagedState(SitemapEtlError):

@@ -141,7 +141,7 @@ def test_tasks_carry_no_copy_of_the_parameters_and_a_dag_is_stored_in_20_kilobyt
     dag = stored(site_dags(sites)["shop"])
     assert {name for name, _ in dag["params"]} >= {"sections", "force", "dry_run"}
     tasks = [task["__var"] for task in dag["tasks"]]
-    assert len(tasks) == 12
+    assert len(tasks) == 14
     assert [task["task_id"] for task in tasks if task.get("params")] == []
     assert len(json.dumps(dag)) < 20_000
 

@@ -33,6 +33,9 @@ def test_rollback_publishes_the_set_before(site: TestSite) -> None:
     assert (done.code, done.json["status"]) == (0, "published")
     assert len(site.public().locs()) == 100
     assert "rollback to 20261101T020000Z-" in call("history", site.path).out
+    assert done.json["rolled_back_to"].startswith("20261101T020000Z-")
+    again = call("rollback", site.path, "--now", "2026-11-03T10:00:00Z")
+    assert again.out.startswith("Rolled back to 20261102T020000Z-")
 
 
 def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite) -> None:

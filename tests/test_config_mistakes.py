@@ -300,6 +300,10 @@ def test_a_mistake_at_the_top_is_told(tmp_path, lines, said):
 
 
 SECTION_MISTAKES = [
+    (
+        "from: {csv: a}\ncolumns: {olc: url}",
+        "no rule of this section reads a column olc; did you mean loc?",
+    ),
     ("from: pages.csv", "expected one of {database: CONNECTION, sql: FILE}, {csv: FILE}, "),
     ("from: postgres://u:hunter2@h/db", "postgres://…@h/db"),
     ("from: {csv: []}", "from.csv: expected at least one, got an empty list"),

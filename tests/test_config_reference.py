@@ -17,7 +17,8 @@ from tests.site_files import FULL, MINIMAL, written
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
 DOCUMENT = DOCS / "site-file.md"
-PAGES = [DOCUMENT, DOCS / "engines.md"]
+MARKER = re.compile(r"<!-- keys: ([^>]+) -->")
+PAGES = sorted(page for page in DOCS.parent.rglob("*.md") if MARKER.search(page.read_text("utf-8")))
 NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
 """What short forms and absent keys become: no mapping has their names."""
 
@@ -36,14 +37,19 @@ def every_mapping(model: type[Settings] = Settings) -> set[type[Settings]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_reference_is_in_step_with_the_settings(page):
-    """If it is not: python -m sitemap_etl.config.reference docs/reference/site-file.md docs/reference/engines.md"""
+    """If it is not: python -m sitemap_etl.config.reference docs/*/*.md"""
     text = page.read_text(encoding="utf-8")
     assert reference.with_tables(text) == text
 
 
-def test_the_reference_has_every_mapping_once():
-    named = [name for page in PAGES for name in re.findall(r"<!-- keys: ([^>]+) -->", page.read_text("utf-8"))]
-    assert sorted(named) == sorted(reference.tables())
+def test_the_reference_describes_every_key_once():
+    markers = [marker for page in PAGES for marker in MARKER.findall(page.read_text("utf-8"))]
+    described = [one for marker in markers for one in reference.described(marker)]
+    assert sorted(described) == sorted(
+        (name, field.alias or key)
+        for name, model in reference.tables().items()
+        for key, field in model.model_fields.items()
+    )
     assert set(reference.tables().values()) == every_mapping() - NEVER_WRITTEN
 
 

@@ -92,6 +92,26 @@ def test_a_small_site_is_four_tasks(shop: Shop) -> None:
 
 
 @pytest.mark.thorough
+def test_unchanged_splits_of_a_changed_section_are_mapped_tasks(shop: Shop) -> None:
+    path = shop.folder / "catalog.db"
+    shop.environ["AIRFLOW_CONN_CATALOG"] = f"sqlite:///{path}"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE cats (id INTEGER, loc TEXT, lastmod TEXT)")
+        database.executemany("INSERT INTO cats VALUES (?, ?, '2026-01-01')", [(n, f"/cats/{n}") for n in range(30)])
+    source = {"database": "catalog", "query": "SELECT * FROM cats", "split": {"column": "id", "parts": 3}}
+    shop.site(sections={"cats": {"from": source}}, airflow=MANY)
+    shop.run()
+    run = shop.run()
+    assert (run.states("decide"), run.states("retransform")) == (["success"], ["skipped"])
+    assert run.xcom("publish", "counts")["status"] == "unchanged"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE cats SET lastmod = '2026-02-02' WHERE id = 29")
+    run = shop.run()
+    assert (run.state, run.states("retransform")) == ("success", ["success"] * 2)
+    assert run.xcom("publish", "counts")["sections"]["cats"]["changed"] == 1
+
+
+@pytest.mark.thorough
 def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
     exports = shop.folder / "exports"
     exports.mkdir()
@@ -292,17 +312,6 @@ def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(
     assert not (shop.folder / "elsewhere").exists()
     assert shop.run({"moved": True}).xcom("publish", "counts")["status"] == "published"
     assert shop.run().xcom("publish", "counts")["status"] == "unchanged"
-
-
-@pytest.mark.thorough
-def test_a_site_file_that_does_not_say_where_state_lies_is_refused_with_the_line_to_write(shop: Shop) -> None:
-    shop.pages(30)
-    shop.site(work=None)
-    run = shop.run()
-    assert (run.states("plan"), run.tries("plan")) == (["failed"], [1])
-    assert "work is missing. A DAG has no default for it" in run.log
-    assert "  work: /srv/sitemap-etl" in run.log
-    assert not (shop.sites / ".sitemap-etl").exists()
 
 
 def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
@@ -511,7 +520,7 @@ def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
 def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
-    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "1m"}}
+    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "8s"}}
     sections = {"pages": {"from": {"csv": "../pages.csv"}}, "posts": {"from": expected, "on_error": "keep"}}
     shop.site(sections=sections)
     (shop.folder / "posts").mkdir()

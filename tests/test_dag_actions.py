@@ -88,7 +88,7 @@ def desk(tmp_path: Path, airflow_process: Airflow) -> Iterator[Desk]:
         yield Desk(tmp_path, airflow_process, engine)
 
 
-STAGES = ["plan", "extract", "partition", "render", "publish", "ping"]
+STAGES = ["plan", "extract", "decide", "partition", "render", "publish", "ping"]
 
 
 def published(desk: Desk) -> DagRun:

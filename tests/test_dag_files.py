@@ -63,15 +63,26 @@ def test_what_this_airflow_cannot_do_leaves_out_one_site_and_says_what_it_has(sh
     assert 'odd.yaml: schedule.assets: Airflow does not take "airflow://x"' in error
 
 
-def test_the_tasks_are_the_stages_and_three_of_them_are_mapped(shop: Shop) -> None:
+def test_a_site_file_without_work_is_an_import_error_with_the_line_to_write(shop: Shop) -> None:
+    shop.site()
+    shop.site("plain", work=None)
+    found = shop.airflow.describe(shop.sites)
+    assert list(found["dags"]) == ["shop"]
+    (error,) = found["import_errors"].values()
+    assert "plain.yaml: work is missing. A DAG has no default for it" in error
+    assert "  work: /srv/sitemap-etl" in error
+
+
+def test_the_tasks_are_the_stages_and_four_of_them_are_mapped(shop: Shop) -> None:
     shop.site()
     rule = {"group": "walk", "hreflang": "lang"}
     shop.site("walks", sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
     dags = shop.airflow.describe(shop.sites)["dags"]
     tasks = dags["shop"]["tasks"]
     assert sorted(tasks) == sorted(STAGES)
-    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "render", "ping"]
-    assert tasks["build"]["upstream"] == tasks["partition"]["upstream"] == ["extract"]
+    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "retransform", "render", "ping"]
+    assert tasks["build"]["upstream"] == tasks["decide"]["upstream"] == ["extract"]
+    assert tasks["partition"]["upstream"] == ["decide", "retransform"]
     assert tasks["publish"]["upstream"] == ["build", "render"]
     assert {one["retries"] for one in tasks.values()} == {3}
     assert sorted(dags["walks"]["tasks"]) == sorted(STAGES + CLUSTERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -206,6 +207,31 @@ def test_every_place_of_the_state_is_documented() -> None:
     places = re.findall(r"^    ([^\s,]+)", layout.__doc__, re.MULTILINE)
     assert len(places) >= 10
     assert [place for place in places if f"`{place}`" not in text] == []
+
+
+def _texts_of_the_product() -> str:
+    """Every text of the package, with a gap in place of each value."""
+    found = []
+    for path in (ROOT / "sitemap_etl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(str(getattr(part, "value", "")) for part in node.values if isinstance(part, ast.Constant))
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
+    page = (DOCS / "how-to" / "troubleshooting.md").read_text()
+    tables = re.findall(r"^\| message \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
+    messages = re.findall(r"^\| `([^`]+)` \|", "".join(tables), re.MULTILINE)
+    assert len(messages) > 40
+    product = _texts_of_the_product()
+    parts = {message: [part.strip(" .,:;") for part in message.split("…")] for message in messages}
+    missing = {message for message, found in parts.items() if not all(part in product for part in found)}
+    assert missing == set()
 
 
 def test_every_make_target_the_documentation_names_exists() -> None:

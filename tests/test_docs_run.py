@@ -131,12 +131,14 @@ SAYS = {
     "hreflang": ['hreflang="x-default"', "no problems found"],
     "incremental": ["carried", "/p/lamp-8"],
     "late-source": ["exit code 3", "/news/opening"],
+    "leave": ["no problems found", "https://shop.example/lamps/"],
     "migrate": ["forgotten", "exit code 1", "--adopt", "no problems found"],
     "news": ["<news:name>Lamp Times</news:name>", "older than 48 hours"],
     "refused": ["exit code 1", "ten pages were retired"],
     "rollback": ["a page that should not exist"],
     "several-sites": ["outlet"],
     "shop-exports": ["GROUP BY Handle", "which is a guess", "/media/catalog/product/", "'/store/products/' || Handle"],
+    "upgrade": ["dry run", "unchanged"],
 }
 """What a reader of each page sees at least."""
 

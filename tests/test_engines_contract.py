@@ -377,4 +377,4 @@ def test_an_engine_its_settings_its_keys_and_its_documentation_go_by_one_name(ca
     assert type(engine.settings) is settings
     assert list(schema()["$defs"][settings.__name__]["properties"]) == list(settings.model_fields)
     assert reference.tables()[f"ping.{case.name}"] is settings
-    assert f"<!-- keys: ping.{case.name} -->" in (ROOT / "docs" / "reference" / "engines.md").read_text("utf-8")
+    assert f"<!-- keys: ping.{case.name} - " in (ROOT / "docs" / "reference" / "engines.md").read_text("utf-8")

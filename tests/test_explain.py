@@ -242,6 +242,18 @@ def test_an_absent_url_is_told_with_the_listed_one_that_differs_in_spelling(
     assert answer["nearest"][0]["loc"] in answer["sentence"]
 
 
+def test_a_name_is_found_in_another_folder_if_nothing_is_spelled_like_it(site: TestSite) -> None:
+    own = [{"loc": f"/{folder}/{name}"} for folder in ("p", "blog") for name in ("a", "lampe", "z")][1:]
+    site.section("products", [*pages(500), *own], shards=SMALL)
+    site.night(1)
+    answer = ask(site, "/lampe")
+    assert (answer["answer"], answer["nearest"]) == (
+        "absent",
+        [{"loc": f"{ORIGIN}/p/lampe", "differs": []}, {"loc": f"{ORIGIN}/blog/lampe", "differs": []}],
+    )
+    assert answer["sentence"].endswith(f"; {ORIGIN}/p/lampe is listed.")
+
+
 def test_a_url_that_is_like_no_other_is_just_absent(site: TestSite) -> None:
     site.section("products", pages(500), shards=SMALL)
     run_id = site.night(1).run.run_id

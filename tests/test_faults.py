@@ -20,8 +20,8 @@ CONDITIONS = {"If-Match", "If-None-Match"}
 
 
 @pytest.fixture
-def faulty(each_s3: S3Server) -> Iterator[FaultProxy]:
-    with fault_proxy(each_s3.endpoint) as running:
+def faulty(s3: S3Server) -> Iterator[FaultProxy]:
+    with fault_proxy(s3.endpoint) as running:
         yield running
 
 
@@ -53,7 +53,7 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 
 @pytest.mark.thorough
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
-    tmp_path: Path, moto: S3Server, each_s3: S3Server, faulty: FaultProxy
+    tmp_path: Path, moto: S3Server, each_s3: S3Server
 ) -> None:
     """Up to the commit: each write with one fault, the claim and the commit with two, each sixteenth read with one.
 
@@ -64,7 +64,10 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
     The request that goes wrong is not tried again by itself.
     """
     is_moto = each_s3 == moto
-    with Laboratory(tmp_path, s3=each_s3, env={"AWS_ENDPOINT_URL": faulty.endpoint}) as lab:
+    with (
+        fault_proxy(each_s3.endpoint) as faulty,
+        Laboratory(tmp_path, s3=each_s3, env={"AWS_ENDPOINT_URL": faulty.endpoint}) as lab,
+    ):
         before, world, _ = prepared(lab, SMALLER)
         seen = requests_of(lab, faulty)
         swaps = [request.number for request in seen if request.writes and request.path.endswith("/current.json")]
@@ -84,10 +87,10 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
 
 
 @pytest.mark.thorough
-def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, each_s3: S3Server, faulty: FaultProxy) -> None:
+def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
     """With the usual number of tries: at the claim, then at the index."""
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
-    with Laboratory(tmp_path, s3=each_s3, env=env) as lab:
+    with Laboratory(tmp_path, s3=s3, env=env) as lab:
         lab.site.section("products", pages(30))
         lab.robots("")
         for night, fault in enumerate(FAULTS, 1):
@@ -131,13 +134,13 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
 
 @pytest.mark.thorough
 def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
-    tmp_path: Path, each_s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers 501 to If-Match and If-None-Match, as some do."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", faulty.endpoint)
     unknown = Fault("answer", 501, "NotImplemented")
     faulty.plan = lambda seen: unknown if seen.writes and CONDITIONS & seen.headers.keys() else None
-    bucket = each_s3.bucket()
+    bucket = s3.bucket()
     to = {"to": f"s3://{bucket}/public", "conditional_writes": False}
     site = TestSite(tmp_path, work=f"s3://{bucket}/work", publish=to, site="http://127.0.0.1:9")
     site.section("products", pages(30))

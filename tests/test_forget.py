@@ -34,9 +34,8 @@ from sitemap_etl.runs.status import past_runs
 from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import take_lease
-from sitemap_etl.state.store import put_document, snapshot_of
+from sitemap_etl.state.store import put_document
 from tests.support.command import call
-from tests.support.released import released
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Died
 
@@ -296,22 +295,6 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path
         writes += 5
     shop.store.revive()
     assert writes > 30
-
-
-def test_snapshots_of_an_earlier_release_lose_what_stands_behind_their_rows(tmp_path: Path) -> None:
-    """Arrow had padded them with the beginning of the rows that followed in memory."""
-    site = released(tmp_path, "at_rest").site
-    site.night(8)
-
-    def have_more() -> list[str]:
-        keys = [stat.key for stat in site.state().storage.list(layout.SNAPSHOTS)]
-        return [key for key in keys if layout.snapshot(snapshot_of(site.state().snapshot(key))[0]) != key]
-
-    assert have_more()
-    forgotten = forget_rows(site.load(), site.environment, urls=["https://shop.example/never"])
-    assert forgotten.rewritten["snapshots"]
-    assert not have_more()
-    assert verify_state(site.load(), site.environment).sound
 
 
 def test_it_can_be_done_twice_and_says_where_there_is_nothing(shop: Shop) -> None:

@@ -25,8 +25,8 @@ class Shop:
     execute: Callable[..., None]
 
     def night(self, **options: Any) -> Counts:
-        """A run in the second after what was done before: moments of reading are whole ones. Gives the counts."""
-        time.sleep(1.1)
+        """Run in the second after what was done before: moments of reading are whole seconds. Return the counts."""
+        time.sleep(1.01 - time.time() % 1)
         done = run_locally(self.site.load(), Options(**options), self.site.environment, jobs=1)
         assert done.summary.status in ("published", "unchanged"), done.summary.error
         return done.summary.sections["pages"]

@@ -358,4 +358,4 @@ def test_a_few_addresses_without_a_leading_slash_are_warned_of_on_every_run(
         assert night.summary.reasons["pages"]["notes"].counts.get("loc without a leading slash", 0) == warned
         for text in warnings:
             assert text.startswith(f"pages: {warned:,} of 1,000 addresses have no leading slash, such as 'p/000000'")
-    assert night.run.transformed(0).as_read
+    assert night.run.transformed(0).unchanged

@@ -13,10 +13,10 @@ import pytest
 from sitemap_etl.cli.options import read_site
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.runs.ping import ping_by_hand
+from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.s3 import S3Client
 from sitemap_etl.state.store import AnothersState
 from tests.support.command import call
-from tests.support.released import released
 from tests.support.s3 import S3Server, s3_server
 from tests.support.sites import TestSite, pages
 
@@ -181,22 +181,31 @@ def test_all_regions_of_aws_are_one_store(endpoint: str, store: str | None) -> N
     assert S3Client(endpoint=endpoint).store == store
 
 
-# --- a state of before ------------------------------------------------------------------------------
+# --- a state that was repaired ----------------------------------------------------------------------
 
 
-def test_a_state_without_the_record_is_taken_over_where_its_set_lies_here(tmp_path: Path) -> None:
-    site = released(tmp_path, "at_rest").site
-    assert "owner" not in json.loads(current(site).read_text())
-    site.night(20)
+def repaired(folder: Path) -> TestSite:
+    """A site whose `current.json` was lost: what it was published to is known from the manifest only."""
+    site = shop(folder)
+    site.night(1)
+    current(site).unlink()
+    assert verify_state(site.load(), site.environment, repair=True).sound
+    assert json.loads(current(site).read_text()).get("owner") is None
+    return site
+
+
+def test_a_repaired_state_is_taken_over_at_the_same_place(tmp_path: Path) -> None:
+    site = repaired(tmp_path)
+    site.night(2)
     assert json.loads(current(site).read_text())["owner"]["to"]["real"] == str(tmp_path / "public")
 
 
-def test_a_state_without_the_record_is_refused_where_its_set_lies_elsewhere(tmp_path: Path) -> None:
-    site = released(tmp_path, "at_rest").site
+def test_a_repaired_state_is_refused_at_another_place(tmp_path: Path) -> None:
+    site = repaired(tmp_path)
     site.keys["publish"] = "./elsewhere"
     before = everything(tmp_path)
     with pytest.raises(AnothersState, match=f"(?s){tmp_path}/public\n.*{tmp_path}/elsewhere"):
-        site.night(20)
+        site.night(2)
     assert everything(tmp_path) == before
 
 
@@ -219,37 +228,6 @@ def test_state_lies_beside_the_site_file_and_out_of_git(tmp_path: Path) -> None:
     assert not (tmp_path / "work").exists()
 
 
-def test_a_state_at_the_former_default_is_gone_on_with(tmp_path: Path) -> None:
-    site = shop(tmp_path / "sites", work="../work")
-    site.night(1)
-    del site.keys["work"]
-    done = call("run", site.path, "--json")
-    assert (done.code, done.json["status"]) == (0, "unchanged")
-    assert not (tmp_path / "sites" / ".sitemap-etl").exists()
-
-
-def test_a_copy_leaves_the_state_at_the_former_default_alone(tmp_path: Path) -> None:
-    site = shop(tmp_path / "one", work="../work")
-    site.night(1)
-    before = everything(tmp_path / "work")
-    copy = without_work(tmp_path / "copy")
-    for status in ("published", "unchanged"):
-        assert call("run", copy.path, "--json").json["status"] == status
-    assert everything(tmp_path / "work") == before
-
-
-def test_two_states_of_one_site_are_refused_and_both_are_named(tmp_path: Path) -> None:
-    site = shop(tmp_path / "sites", work="../work")
-    site.night(1)
-    (tmp_path / "sites" / ".sitemap-etl" / "shop").mkdir(parents=True)
-    del site.keys["work"]
-    for name in ("run", "history", "validate"):
-        done = call(name, site.path)
-        assert done.code == 1
-        assert str(tmp_path / "work" / "shop") in done.err
-        assert str(tmp_path / "sites" / ".sitemap-etl" / "shop") in done.err
-
-
 def test_a_default_that_would_be_public_is_not_used(tmp_path: Path) -> None:
     site = without_work(tmp_path / "htdocs" / "sites", publish={"to": "./maps", "at": "https://shop.example/maps/"})
     site.keys["publish"]["root"] = ".."
@@ -266,6 +244,16 @@ def test_a_default_that_can_not_be_written_is_not_used(tmp_path: Path) -> None:
     assert (done.code, "work: /" in done.err) == (2, True)
     with pytest.raises(ConfigError, match="work is missing"):
         read_site(site.path)
+
+
+def test_validate_says_that_a_dag_needs_work(tmp_path: Path) -> None:
+    site = without_work(tmp_path)
+    assert "work" not in call("validate", site.path).out
+    site.keys["schedule"] = "0 2 * * *"
+    done = call("validate", site.path)
+    assert done.code == 0
+    assert "Airflow can't run it: work is missing. A DAG has no default for it" in done.out
+    assert "work: /srv/sitemap-etl" in done.out
 
 
 def test_an_engine_is_not_notified_of_the_set_of_another(tmp_path: Path) -> None:

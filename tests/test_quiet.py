@@ -14,23 +14,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sitemap_etl.errors import InvalidSource, Refused
+from sitemap_etl.errors import InvalidSource
 from sitemap_etl.explain.answers import json_of
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.publish.publish import publish
 from sitemap_etl.publish.summary import finish_run
-from sitemap_etl.runs import tasks
 from sitemap_etl.runs.build import build
 from sitemap_etl.runs.local import Finished, publish_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.quiet import settle
-from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease
 from sitemap_etl.state.records import Options
@@ -375,7 +372,7 @@ def test_what_rows_lose_where_they_are_rendered_is_told_every_night(site: Quiet)
     assert "goods" in rendered(night)
 
 
-# --- rows that are not kept, because nothing is expected to differ --------------------------------------------------
+# --- splits whose raw rows and rules are those of an earlier run ----------------------------------------------------
 
 
 class Parts(TestSite):
@@ -398,17 +395,16 @@ class Parts(TestSite):
         pq.write_table(rows, self.folder / "export" / f"{at}.parquet")
 
     def look(self, number: int, **options: Any) -> tuple[str, list[bool], tuple[int, ...]]:
-        """Run a night; gives how it ended, of each split whether its rows were not kept, and those that came again."""
+        """Run once; return the status, whether each split was unchanged, and the splits transformed after all."""
         environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
         run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
         build(run, 1, {}, renew=lambda: None)
-        spared = [run.transformed(n).spared for n in range(len(run.plan.units))]
-        self.as_read = [run.transformed(n).as_read for n in range(len(run.plan.units))]
+        unchanged = [run.transformed(n).unchanged for n in range(len(run.plan.units))]
         found = settle(run).again
         summary = finish_run(run, publish(run))
         release_lease(run.work, run.run_id)
         self.told = summary.reasons
-        return summary.status, spared, found
+        return summary.status, unchanged, found
 
 
 @pytest.fixture
@@ -421,7 +417,7 @@ def again(night: Finished) -> tuple[int, ...]:
     return settle(night.run).again
 
 
-def test_rows_are_not_kept_where_the_night_before_was_quiet_or_the_first(parts: Parts) -> None:
+def test_splits_are_unchanged_after_a_first_run_and_after_one_without_changes(parts: Parts) -> None:
     assert parts.look(1) == ("published", [False] * 3, ())
     assert parts.look(2) == parts.look(3) == ("unchanged", [True] * 3, ())
     parts.write(0, "2026-09-02")
@@ -442,18 +438,16 @@ def test_a_split_of_which_only_the_end_differs_is_noticed_when_it_is_read(parts:
     assert sum(entry.lastmod == "2026-09-02" for entry in parts.public().entries()) == 100
 
 
-def test_rows_that_went_over_to_another_split_are_still_the_same(parts: Parts) -> None:
+def test_rows_that_moved_to_another_split_are_transformed_and_publish_nothing(parts: Parts) -> None:
     parts.look(1)
     first, last = (parts.folder / "export" / f"{at}.parquet" for at in (0, 2))
     first.rename(parts.folder / "between")
     last.rename(first)
     (parts.folder / "between").rename(last)
-    assert parts.look(2) == ("unchanged", [False, True, False], ())
+    assert parts.look(2) == ("unchanged", [False, True, False], (1,))
 
 
-def test_what_was_read_as_expected_is_transformed_again_where_the_section_is_rendered_for_another_reason(
-    site: Quiet,
-) -> None:
+def test_an_unchanged_split_is_transformed_if_its_section_is_rendered_for_another_reason(site: Quiet) -> None:
     """Nothing of the articles differs but what the goods list in their place."""
     site.run(1)
     site.goods.pop(7)
@@ -463,36 +457,11 @@ def test_what_was_read_as_expected_is_transformed_again_where_the_section_is_ren
     settled(site, 3, night)
 
 
-def test_rows_that_are_read_as_they_were_go_through_no_rule(parts: Parts) -> None:
-    parts.look(1)
-    assert parts.as_read == [False] * 3
-    assert parts.look(2) == ("unchanged", [True] * 3, ())
-    assert parts.as_read == [True] * 3
-    parts.write(1, "2026-09-02")
-    parts.look(3)
-    assert parts.as_read == [True, False, True]
-    assert parts.look(4, full=True) == ("unchanged", [False] * 3, ())
-
-
 def test_the_same_values_of_another_type_go_through_the_rules(parts: Parts) -> None:
     parts.look(1)
     rows = pq.read_table(parts.folder / "export" / "1.parquet")
     parts.put(1, rows.set_column(rows.column_names.index("sales"), "sales", rows.column("sales").cast(pa.float64())))
-    assert parts.look(2) == ("unchanged", [True] * 3, ())
-    assert parts.as_read == [False] * 3  # the files of an export are read as of one type
-
-
-def test_rows_of_which_the_rules_have_something_to_tell_are_told_of_every_night(parts: Parts) -> None:
-    rows = pages(100, lastmod="2026-09-01", sales=1)
-    parts.put(0, pa.Table.from_pylist([*rows, {"loc": "https://other.example/", "lastmod": "1970-01-01", "sales": 1}]))
-    parts.put(1, pa.Table.from_pylist([{**row, "lastmod": "someday"} for row in pages(100, 100, sales=1)]))
-    for number in (1, 2, 3):
-        parts.look(number)
-        assert parts.as_read == [False, False, number > 1]
-        assert {kind: told.total for kind, told in parts.told["goods"].items() if told.total} == {
-            "rejected": 1,
-            "notes": 100,
-        }
+    assert parts.look(2) == ("unchanged", [False] * 3, ())  # the files of an export are read as of one type
 
 
 @pytest.mark.parametrize("gone", ["loc", "lastmod", "sales"])
@@ -508,41 +477,3 @@ def test_a_column_that_is_missing_is_missed_although_it_held_nothing(parts: Part
         parts.put(at, rows.drop_columns([gone]))
     with pytest.raises(InvalidSource, match=f"'{gone}'"):
         parts.look(2)
-
-
-MOODS: list[str] = []
-"""Dates that `moody` gives, one each time."""
-
-
-def moody(frame: pd.DataFrame) -> pd.DataFrame:
-    """A hook that does not always give the same."""
-    return frame.assign(lastmod=MOODS.pop(0) if MOODS else "2026-08-01")
-
-
-def test_a_source_that_is_another_when_it_is_transformed_again_ends_the_run(site: Quiet) -> None:
-    site.of_articles["transform"] = "test_quiet:moody"
-    site.run(1)
-    site.goods.pop(7)
-    MOODS[:] = ["2026-08-01", "2026-08-02"]
-    with pytest.raises(Refused, match="was changed while it was read"):
-        site.run(2)
-    settled(site, 3, site.run(2.5))
-
-
-def test_tasks_of_a_scheduler_transform_again_what_another_one_was_spared(site: Quiet) -> None:
-    site.keys["airflow"] = {"small": 0}
-    site.run(1)
-    site.goods.pop(7)
-    site.write()
-    environment = site.at(FIRST_NIGHT + timedelta(days=1))
-    started = tasks.start(site.load(), Options(), environment, owner="dag/2")
-    for bundle in started.bundles:
-        tasks.extract(started.key, bundle, environment)
-    bundles = tasks.partition(started.key, environment)
-    assert settle(open_run(started.key, environment)).again == (1,)
-    assert tasks.partition(started.key, environment) == bundles  # a task that is cleared finds what it left
-    for bundle in bundles:
-        tasks.render(started.key, bundle, environment)
-    assert tasks.publish(started.key, environment)["status"] == "published"
-    assert f"{ORIGIN}/p/000007" in site.public().locs()
-    assert site.run(3, full=True).summary.status == "unchanged"

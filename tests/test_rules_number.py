@@ -59,12 +59,12 @@ def test_another_number_applies_the_rules_to_files_with_the_same_rows(
     site = TestSite(tmp_path)
     site.section("pages", pages(100, lastmod="2026-09-01"))
 
-    def as_read(number: int) -> bool:
-        return site.night(number).run.transformed(0).as_read
+    def unchanged(number: int) -> bool:
+        return site.night(number).run.transformed(0).unchanged
 
-    assert [as_read(number) for number in (1, 2, 3)] == [False, True, True]
+    assert [unchanged(number) for number in (1, 2, 3)] == [False, True, True]
     raised(monkeypatch)
-    assert [as_read(number) for number in (4, 5, 6)] == [False, False, True]
+    assert [unchanged(number) for number in (4, 5, 6)] == [False, False, True]
 
 
 def test_another_number_applies_the_rules_to_rows_that_were_not_read(

@@ -16,8 +16,8 @@ import pytest
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 from tests.support.postgres import Postgres
 
-ROWS = 200_000
-WIDTH = 500
+ROWS = 100_000
+WIDTH = 1_000
 """Bytes a row: all rows kept would be 300 MB more in the second of two processes."""
 CHILD = """
 import json, re, sys
@@ -136,8 +136,10 @@ def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, post
     """Keeping the further rows would take all of `kept` and more, each time; threads and allocators vary a peak."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
     place = place_of(kind, 4 * ROWS, tmp_path, postgres)
-    four = min(peak(*place, 4 * ROWS) for _ in range(2))
     kept = 3 * ROWS * WIDTH // 1024
+    four = peak(*place, 4 * ROWS)
+    if four >= once + 0.75 * kept:
+        four = peak(*place, 4 * ROWS)
     assert four < once + 0.75 * kept, f"{once} kB for {ROWS:,} rows, {four} kB for {4 * ROWS:,}"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, InvalidSource, Refused, Unavailable
 from tests.support.postgres import Postgres
 
 SECRET = "hush" * 2
@@ -270,16 +270,16 @@ def test_a_server_that_does_not_answer_is_worth_trying_again(postgres: Postgres)
         assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_wrong_password_a_missing_role_and_a_missing_database_are_refusals(postgres: Postgres) -> None:
+def test_a_wrong_password_a_missing_role_and_a_missing_database_are_denied(postgres: Postgres) -> None:
     postgres.execute("CREATE ROLE warden LOGIN PASSWORD 'right'")
     postgres.ask_password_of("warden")
-    with pytest.raises(Refused, match='password authentication failed for user "warden"') as caught:
+    with pytest.raises(Denied, match='password authentication failed for user "warden"') as caught:
         rows(postgres.as_user(f"warden:{SECRET}"), "SELECT 1")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert rows(postgres.as_user("warden:right"), "SELECT 1 AS a").num_rows == 1
-    with pytest.raises(Refused, match='role "nobody_here" does not exist'):
+    with pytest.raises(Denied, match='role "nobody_here" does not exist'):
         rows(postgres.as_user("nobody_here:"), "SELECT 1")
-    with pytest.raises(Refused, match='database "nowhere" does not exist'):
+    with pytest.raises(Denied, match='database "nowhere" does not exist'):
         rows(
             postgres.uri.replace("/test_", "/nowhere?x=").partition("?x=")[0] + "?" + postgres.uri.partition("?")[2],
             "SELECT 1",

@@ -18,9 +18,7 @@ import pytest
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
-from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import publish_locally
-from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout, records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lease, Manifest, Plan, Transformed
@@ -28,7 +26,6 @@ from sitemap_etl.state.store import parse_document
 from sitemap_etl.storage import ABSENT, Stat
 from sitemap_etl.storage.protocol import precondition_failed
 from tests.support.kept import Kept
-from tests.support.released import released
 from tests.support.sites import TestSite, pages
 from tests.support.storages import Counting, Wrapped, Wrapping
 
@@ -283,50 +280,12 @@ def test_a_store_that_refuses_whatever_is_new_ends_the_run(site: TestSite) -> No
 # --- releases ----------------------------------------------------------------------------------------
 
 
-def test_the_state_of_an_earlier_release_is_gone_on_from(tmp_path: Path) -> None:
-    old = released(tmp_path, "at_rest")
-    site = old.site
-    before, dates = site.public().objects(), {e.loc: e.lastmod for e in site.public().entries()}
-    shown = published_sets(site.load(), site.environment)
-    assert [one.listed for one in shown] == [75, 75, 76, 74]
-    done = site.night(8)
-    assert done.summary.status == "published"
-    after = {e.loc: e.lastmod for e in site.public().entries()}
-    changed = {loc for loc in after if after[loc] != dates[loc]}
-    assert changed == {"https://shop.example/p/011"}  # what the dry run of the old release would have published
-    assert after["https://shop.example/p/003"] == "2026-11-02T02:00:00Z"
-    rewritten = {key for key, data in site.public().objects().items() if before.get(key) != data}
-    assert "sitemap-products-00002.xml.gz" not in rewritten
-    assert site.night(9).summary.status == "unchanged"
-    back = roll_back(site.load(), shown[1].run_id, site.environment, reason="test")
-    assert back.summary.status == "published"
-
-
-def test_a_publish_that_an_earlier_release_left_open_is_taken_over(tmp_path: Path) -> None:
-    site = released(tmp_path, "interrupted").site
-    said: list[str] = []
-    site.environment = replace(site.environment, log=said.append)
-    done = site.night(8)
-    assert done.summary.status == "published"
-    assert any("was interrupted" in line for line in said)
-    assert len(site.public().locs()) == len(set(site.public().locs())) == 77
-    assert site.night(9).summary.status == "unchanged"
-
-
 @pytest.mark.parametrize("kind", [Plan, Transformed])
 def test_the_rows_of_a_run_that_another_release_began_are_not_taken_for_ours(kind: type[Document]) -> None:
     """In the folder of a run more than the documents may mean something else, such as the columns of spools."""
     older = seal({"format": RUN_FORMAT - 1, "run_id": "r", "now": "n", "base": None, "site": {}, "section": "s"})
     with pytest.raises(Refused, match=rf"run format {RUN_FORMAT - 1}.*uses format {RUN_FORMAT}. Start a new run"):
         parse_document(older, kind, WHERE)
-
-
-def test_a_run_that_another_format_began_is_refused_in_words(tmp_path: Path) -> None:
-    old = released(tmp_path, "at_rest")
-    before = old.site.public().objects()
-    with pytest.raises(Refused, match=rf"run format 1.*uses format {RUN_FORMAT}. Start a new run"):
-        publish_locally(old.site.load(), old.dry, old.site.environment, force=(), reason=None, adopt=False)
-    assert old.site.public().objects() == before
 
 
 def test_releases_of_one_format_work_side_by_side_in_one_run(site: TestSite) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sitemap_etl.cli.status import sparkline
-from sitemap_etl.errors import SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, SitemapEtlError, Unavailable
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.status import SiteStatus, past_runs, status_of
 from sitemap_etl.state import layout
@@ -96,6 +96,13 @@ def test_a_run_that_another_programs_file_is_in_the_way_of_is_remembered_as_refu
     error = site.night(1).summary.error
     assert error is not None
     assert (last(site).status, last(site).error) == ("refused", error)
+
+
+def test_a_run_that_its_target_denied_is_remembered_as_failed_and_not_as_refused(site: TestSite) -> None:
+    (site.folder / "public").write_text("not a folder")
+    error = fails(site, 1)
+    assert (type(error), error.exit_code) == (Denied, 1)
+    assert (last(site).status, last(site).kind) == ("failed", "refused")
 
 
 def test_a_run_whose_store_does_not_answer_is_remembered_where_its_state_can_be_written(site: TestSite) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, Refused, Unavailable
 from sitemap_etl.storage import ABSENT, PreconditionFailed, open_storage
 from sitemap_etl.storage.folder import STALE_SECONDS, translated, turn
 
@@ -282,7 +282,7 @@ def test_a_missing_right_is_named(call: str, verb: str) -> None:
     """In a process that is not root's, which would be allowed everything."""
     source = f"""
 import os, sys
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Denied, Refused
 from sitemap_etl.storage import open_storage
 storage = open_storage(sys.argv[1])
 if os.geteuid() == 0:
@@ -334,8 +334,8 @@ except Unavailable as error:
         (errno.EDQUOT, Unavailable, "no space left"),
         (errno.EIO, Unavailable, "Try again"),
         (errno.ESTALE, Unavailable, "Try again"),
-        (errno.EROFS, Refused, "read-only"),
-        (errno.EACCES, Refused, "permission denied"),
+        (errno.EROFS, Denied, "read-only"),
+        (errno.EACCES, Denied, "permission denied"),
     ],
 )
 def test_what_the_system_says_is_told_apart(number: int, kind: type, text: str) -> None:

@@ -160,6 +160,8 @@ def test_tasks_of_a_scheduler_leave_a_mirror_untouched_and_merge_it_after_all(si
         for bundle in started.bundles:
             tasks.extract(started.key, bundle, environment)
         assert tasks.buckets(started.key, environment) == []
+        for bundle in tasks.decide(started.key, environment):
+            tasks.retransform(started.key, bundle, environment)
         for bundle in tasks.partition(started.key, environment):
             tasks.render(started.key, bundle, environment)
         assert tasks.publish(started.key, environment)["status"] == status

@@ -14,6 +14,7 @@ from airflow.sdk import Asset, AssetAlias
 
 from sitemap_etl.airflow.compat import AssetOrTimeSchedule, CronTriggerTimetable, check_clock, conf
 from sitemap_etl.errors import ConfigError, nearest
+from sitemap_etl.runs.work import dag_lacks_work
 from sitemap_etl.settings import AssetSchedule, Schedule, Site
 
 
@@ -58,7 +59,12 @@ def publishes(name: str) -> AssetAlias:
 
 
 def problems_of(site: Site) -> Iterator[str]:
-    """What this Airflow can't do of a site file. Airflow would take back the DAGs of all sites for one of these."""
+    """Yield what a DAG lacks in a site file, and what this Airflow can't do of it.
+
+    Airflow would remove the DAGs of all sites for one of these.
+    """
+    if (problem := dag_lacks_work(site)) is not None:
+        yield problem
     try:
         schedule_of(site)
     except ConfigError as error:

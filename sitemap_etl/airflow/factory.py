@@ -30,6 +30,8 @@ _DOCS: Final[Mapping[str, str]] = MappingProxyType(
         "build": "Do everything from `extract` to `render`, for a small site.",
         "buckets": "Find the rows of each part of the mirrors, and divide them into the parts of `merge`.",
         "merge": "Merge what changed with what earlier runs read, and make the rows canonical.",
+        "decide": "Find the sections that have changed, and their unchanged parts, for `retransform`.",
+        "retransform": "Make the rows of unchanged parts canonical, because their section has changed.",
         "partition": "Divide the pages into the groups of `render`.",
         "clusters": "Find the groups with hreflang clusters, for `collect`.",
         "collect": "Find the listed members of clusters in groups.",
@@ -166,20 +168,23 @@ def _add_tasks(site: Site) -> None:
     # Without parts, extract and all tasks after it are skipped in favour of this one. Tasks of extract that an earlier
     # try of the run had, and that are gone, do not count as skipped.
     built = operators.Build(**_called("build"), trigger_rule="all_skipped", **pool)
-    # An empty merge or collect must not skip what follows.
+    # An empty merge, retransform or collect must not skip what follows.
     unless_skipped = {"trigger_rule": "none_failed_min_one_success"}
+    decided = operators.Dividing(**_called("decide"), **unless_skipped)
+    retransformed = _mapped(operators.Mapped, "retransform", decided)
     partitioned = operators.Dividing(**_called("partition"), **unless_skipped)
     rendered = _mapped(operators.Mapped, "render", partitioned, **unless_skipped)
     # If every section is kept, render is skipped and publish reports that.
     outlets = [assets.publishes(site.name)]
     published = operators.Publish(**_called("publish"), trigger_rule="none_failed", outlets=outlets)
     _mapped(operators.Ping, "ping", published)
-    extracted >> partitioned
+    extracted >> decided >> partitioned
+    retransformed >> partitioned
     [rendered, extracted >> built] >> published
     if any(section.keyed for section in site.sections.values()):
         bucketed = operators.Dividing(**_called("buckets"))
         extracted >> bucketed
-        _mapped(operators.Reading, "merge", bucketed) >> partitioned
+        _mapped(operators.Reading, "merge", bucketed) >> decided
     if any(section.alternates for section in site.sections.values()):
         clustered = operators.Dividing(**_called("clusters"))
         partitioned >> clustered

@@ -10,6 +10,7 @@ canonical URL. It replaces only published files whose content changed.
 | `build` | for a small site: does the work of all tasks from `extract` to `render` |
 | `extract` | reads parts of a source, normalizes their rows, and separates rejected ones |
 | `buckets`, `merge` | for incremental sections: merge changed rows with the rows of earlier runs |
+| `decide`, `retransform` | find the changed sections, and also normalize those of their rows that are unchanged |
 | `partition` | divides the pages of changed sections into groups |
 | `clusters`, `collect`, `align` | for sections with hreflang: complete the clusters over all listed pages |
 | `render` | writes the sitemap files of groups, and finds added, changed and removed pages |

@@ -18,7 +18,7 @@ from sitemap_etl.cli.interruption import Interruption
 from sitemap_etl.cli.options import put_json
 from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
 from sitemap_etl.stages.about import afresh
 from sitemap_etl.visible import visible_lines
 
@@ -145,7 +145,7 @@ class _Call:
     def fail(self, error: SitemapEtlError) -> int:
         """Report one of our own errors."""
         run_id = error.run_id
-        more = {"status": "refused" if isinstance(error, Refused) else "failed"}
+        more = {"status": str(error.status)}
         if run_id is not None:
             more["run_id"] = run_id
         text, spoken = (for_file(said, self.site_file) for said in (str(error), message(error)))

@@ -99,16 +99,13 @@ def progress_of(*, quiet: bool, verbose: bool, log_format: LogFormat) -> Bars:
 
 
 def read_site(path: Path) -> Site:
-    """Load a site file. Raises ConfigError with every mistake, Refused if its state exists in two places."""
+    """Load a site file. Raises ConfigError with every mistake."""
     from sitemap_etl.config import load
+    from sitemap_etl.runs.work import demand_default
 
     site = load(path, environ=os.environ)
-    if site.says_work:
-        return site
-    from sitemap_etl.runs.work import with_work
-    from sitemap_etl.stages.run import Environment
-
-    return with_work(site, path, Environment())
+    demand_default(site, path)
+    return site
 
 
 def environment_of(bars: Bars, site_file: Path) -> Environment:

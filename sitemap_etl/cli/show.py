@@ -45,6 +45,8 @@ def headline(summary: Summary) -> str:
         return f"Published. {len(failed)} of {len(summary.engines)} engines failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
+    if summary.rolled_back_to is not None:
+        return f"Rolled back to {summary.rolled_back_to}"
     return _HEADLINES[summary.status]
 
 

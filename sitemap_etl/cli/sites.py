@@ -91,6 +91,7 @@ def validate(
     if against is not None and not connect:
         raise ConfigError("--against needs --connect")
     from sitemap_etl.runs.validate import problems_of
+    from sitemap_etl.runs.work import dag_lacks_work
     from sitemap_etl.stages.run import Environment
 
     found: list[dict[str, Any]] = []
@@ -106,6 +107,8 @@ def validate(
             continue
         entry |= {"name": site.name, "sections": list(site.sections)}
         environment = Environment(log=entry["notes"].append)
+        if (site.schedule is not None or "airflow" in site.model_fields_set) and (lack := dag_lacks_work(site)):
+            entry["notes"].append(f"Airflow can't run it: {lack}")
         problems = problems_of(site, connect=connect, environment=environment, against=against)
         entry["problems"] = [f"{path}: {problem}" for problem in problems]
         errors += [problem.error for problem in problems]

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sitemap_etl import limits
 from sitemap_etl.config.layers import Layers
-from sitemap_etl.settings import LastmodFingerprint, Names, Section, Site, scope_problem
+from sitemap_etl.errors import nearest
+from sitemap_etl.settings import CONTRACT, LastmodFingerprint, Names, Section, Site, scope_problem
 from sitemap_etl.settings.schedule import time_of_day
 from sitemap_etl.settings.site import STATE_FOLDER
 
@@ -25,6 +26,7 @@ def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
             said = f"expected {limits.NEWS_ROWS} or less, which is Google's limit for news, got {section.shards.rows}"
             layers.add(("sections", name, "shards", "rows"), said)
         _check_fingerprint(name, section, layers)
+        _check_columns(name, section, layers)
     if not {"airflow", "schedule", "notify"} & set(broken):
         _check_deadline(site, layers)
     _check_names(site.sections, site.publish.names, layers, recent=site.recent is not None)
@@ -44,6 +46,18 @@ def _check_fingerprint(name: str, section: Section, layers: Layers) -> None:
                 "is for the dates of `until_changed:`, which is missing; add it, with the column that has them, or "
                 f"remove `{key}:`",
             )
+
+
+def _check_columns(name: str, section: Section, layers: Layers) -> None:
+    """Check that `columns` misspells no name. A column that no rule reads can be renamed to make room for another."""
+    path = ("sections", name)
+    if any(reported[:2] == path for reported in layers.reported):  # it may have been in the rule that reads it
+        return
+    for column in section.unread_columns:
+        meant = nearest(column, set(CONTRACT) - section.columns.keys())
+        if meant:
+            said = f"no rule of this section reads a column {column}; did you mean {meant}?"
+            layers.add((*path, "columns", column), said)
 
 
 def _check_deadline(site: Site, layers: Layers) -> None:

@@ -1,8 +1,9 @@
-"""The tables of docs/reference/site-file.md and docs/reference/engines.md, made from the settings.
+"""The tables of keys in the documentation, made from the settings.
 
-python -m sitemap_etl.config.reference docs/reference/site-file.md docs/reference/engines.md
+python -m sitemap_etl.config.reference docs/*/*.md
 
-puts them in, between their markers.
+puts them in, between their markers: `<!-- keys: MAPPING -->`, `<!-- keys: MAPPING & MAPPING -->` for the keys that both
+have, `<!-- keys: MAPPING - MAPPING -->` for the keys that only the first one has.
 """
 
 from __future__ import annotations
@@ -44,27 +45,47 @@ def _below(model: type[Settings], prefix: str) -> Iterator[tuple[str, type[Setti
             yield from _below(below, "" if several or key == "sections" else f"{name}.")
 
 
-def table(model: type[Settings]) -> str:
-    """A Markdown table: one row a key."""
-    described = _described()
-    nodes = described["properties"] if model is Site else described["$defs"][model.__name__]["properties"]
+def described(marker: str) -> list[tuple[str, str]]:
+    """Return each mapping and key that the table of a marker describes. KeyError for a name without a mapping.
+
+    Mappings share a key if its description is the same.
+    """
+    names, _, without = marker.partition(" - ")
+    several = names.split(" & ")
+    common = set.intersection(*map(_keys, several)) - (_keys(without) if without else set())
+    return [(name, key) for name in several for key, _ in common]
+
+
+def _keys(name: str) -> set[tuple[str, str | None]]:
+    """Return the keys of a mapping with their descriptions."""
+    return {(field.alias or key, field.description) for key, field in tables()[name].model_fields.items()}
+
+
+def table(marker: str) -> str:
+    """Return a Markdown table with one row per key."""
+    shown = described(marker)
+    name = shown[0][0]
+    model = tables()[name]
+    form = _schema()
+    nodes = form["properties"] if model is Site else form["$defs"][model.__name__]["properties"]
     rows = ["| key | takes | default | |", "|---|---|---|---|"]
     for field_name, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
         key = field.alias or field_name
-        takes = "secret" if tree.is_secret(field) else _takes(nodes[key])
-        cells = (f"`{key}`", takes, _default(field), field.description or "")
-        rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        if (name, key) in shown:
+            takes = "secret" if tree.is_secret(field) else _takes(nodes[key])
+            cells = (f"`{key}`", takes, _default(field), field.description or "")
+            rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 
 
 @functools.cache
-def _described() -> dict[str, Any]:
+def _schema() -> dict[str, Any]:
     return schema()
 
 
 def with_tables(text: str) -> str:
     """The text with each table put in between its markers. KeyError for a marker without a mapping."""
-    return _MARKED.sub(lambda match: match[1] + table(tables()[match[2]]) + match[3], text)
+    return _MARKED.sub(lambda match: match[1] + table(match[2]) + match[3], text)
 
 
 def _default(field: Any) -> str:

@@ -241,7 +241,7 @@ class _Explainer:
         return later if other is None else replace(later, nearest=(Near.of(asked.canonical, other),))
 
     def _nearest(self, asked: Asked) -> list[Near]:
-        """Return listed locs that differ only in spelling: first common spellings, then similar neighbors."""
+        """Return listed locs like this one: common spellings, similar neighbors, or the same name in a folder."""
         url = asked.canonical or on_site(asked.text, self.rules)
         if self.set is None or url is None:
             return []
@@ -254,6 +254,9 @@ class _Explainer:
         for locs in self.set.around([url, *tried]):
             found |= dict.fromkeys(alike(locs, url))
         ordered = sorted(found, key=lambda loc: (len(differences(shown, loc)), loc))
+        if not found and (name := url.split("/", 3)[3]):
+            inside = (f"{folder}{name}" for folder in self.set.folders(url))
+            ordered = [loc for loc in inside if self.set.find(loc)]
         return [Near.of(shown, loc) for loc in ordered[:3]]
 
 

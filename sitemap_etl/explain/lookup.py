@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
@@ -34,6 +35,8 @@ COLUMNS: Final = (
 )
 _HELD: Final = 16
 """Number of snapshots in memory, each with the rows of one file. URLs of one request are often in the same file."""
+_FOLDERS: Final = 20
+"""Maximum number of folders in which a page is looked for."""
 
 
 class Shelf:
@@ -104,6 +107,14 @@ class PublishedSet:
             for at in sorted(wanted):
                 if 0 <= at < len(entries):
                     yield column_of(self.shelf.rows(entries[at].snapshot), "loc")
+
+    def folders(self, loc: str) -> list[str]:
+        """Return the paths up to a slash in the shards in which the loc would stand, the most frequent ones first."""
+        counts: Counter[str] = Counter()
+        for locs in self.around([loc]):
+            for found in pc.value_counts(pc.replace_substring_regex(locs, "[^/]*$", "")).to_pylist():
+                counts[found["values"]] += found["counts"]
+        return [folder for folder, _ in counts.most_common(_FOLDERS)]
 
 
 class ProposedSet:

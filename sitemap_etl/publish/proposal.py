@@ -23,6 +23,7 @@ from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_dat
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
 from sitemap_etl.publish.unread import carry
 from sitemap_etl.stages.published import remembered, same_definition
+from sitemap_etl.stages.quiet import main_origin
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
@@ -304,13 +305,17 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
 def _account_quiet(run: Run, name: str, quiet: Quiet, published: SectionState, proposal: Proposal) -> Counts:
     """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it.
 
-    Where it was left untouched, what the rules made of its rows is told as by the run that applied them.
+    If no rule was applied to its rows, the report of the run that applied them is repeated.
     """
     counts, _ = _account_rows(run, name, proposal)
     if quiet.counts is not None:
-        told = quiet.counts
+        told, read = quiet.counts, run.rows_read(name)
+        if name not in run.plan.readings:
+            _balance(name, "all splits", "extracted", read, "rows of the run that applied the rules", told.extracted)
+            proposal.rejected_read[name] = told.rejected
         counts += Counts(
-            carried=told.extracted + told.carried,
+            extracted=read,
+            carried=told.extracted + told.carried - read,
             duplicates=told.duplicates - quiet.duplicates,
             excluded=told.excluded,
             rejected=told.rejected,
@@ -341,9 +346,8 @@ def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]
         inventory += part.inventory
         for kind, tally in part.reasons.items():
             reasons[kind].merge(tally)
-    if run.options.limit is None:
-        units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
-        read = sum(run.extracted(n).rows for n in units)
+    if run.options.limit is None and not run.is_unchanged(name):
+        read = run.rows_read(name)
         _balance(name, "all splits", "extracted", read, "rows that came to the rules", counts.extracted)
     note_bare(run.parts(name), reasons["notes"])
     proposal.reasons[name] = reasons
@@ -418,12 +422,9 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
     reasons = proposal.reasons[name]
     proposal.warnings += warn_of_bare(run, name, reasons["notes"], proposal.counts[name])
-    elsewhere: Counter[str] = Counter()
-    for part in run.parts(name):
-        elsewhere.update(part.elsewhere)
-    extracted = proposal.counts[name].extracted + proposal.counts[name].carried
-    if elsewhere and elsewhere.most_common(1)[0][1] > extracted / 2:
-        origin, rows = elsewhere.most_common(1)[0]
+    if (found := main_origin(run.parts(name))) is not None:
+        origin, rows = found
+        extracted = proposal.counts[name].extracted + proposal.counts[name].carried
         proposal.warnings.append(
             f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
             f"pages, write urls: {{same_as: [{origin}]}}"

@@ -178,6 +178,7 @@ def _summary(run: Run, published: Published) -> Summary:
     )
     planned = run.partition()
     aligned = run.aligned()
+    made = manifest if manifest is not None and manifest.run_id == run.run_id else None
     return Summary(
         run_id=run.run_id,
         name=run.site.name,
@@ -198,7 +199,7 @@ def _summary(run: Run, published: Published) -> Summary:
         bytes=outcome.bytes if outcome else 0,
         index=tuple(publish.at + index.file.key for index in manifest.indexes) if manifest else (),
         gates=tuple(proposal.gates),
-        reason=manifest.reason if manifest is not None and manifest.run_id == run.run_id else None,
+        reason=None if made is None else made.reason,
         drift=proposal.drift,
         warnings=tuple(published.warnings),
         error=str(published.error) if published.error is not None else None,
@@ -206,6 +207,7 @@ def _summary(run: Run, published: Published) -> Summary:
         shape=shapes(run.site, _entries(proposal, manifest), run.plan.now),
         quiet=_rendered_by(planned),
         site_file=run.plan.site_file or None,
+        rolled_back_to=None if made is None else made.rolled_back_to,
     )
 
 

@@ -131,6 +131,8 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "build": _of_run(tasks.build),
         "buckets": _of_run(tasks.buckets),
         "merge": _of_run(tasks.merge),
+        "decide": _of_run(tasks.decide),
+        "retransform": _of_run(tasks.retransform),
         "partition": _of_run(tasks.partition),
         "clusters": _of_run(tasks.clusters),
         "collect": _of_run(tasks.collect),

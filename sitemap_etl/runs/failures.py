@@ -115,7 +115,7 @@ def _begun(run: Run | None, now: datetime, owner: str, *, dry_run: bool) -> Atte
 def _status(error: BaseException) -> Literal["refused", "interrupted", "failed"]:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return "refused" if isinstance(error, Refused) else "failed"
+    return error.status if isinstance(error, SitemapEtlError) else "failed"
 
 
 def _kind(error: BaseException) -> str:

@@ -49,7 +49,7 @@ from sitemap_etl.state.records import (
     Splits,
     Summary,
 )
-from sitemap_etl.state.store import put_document, read_document, snapshot_of
+from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import PreconditionFailed
 from sitemap_etl.visible import visible
 
@@ -166,10 +166,7 @@ class _Forgetting(Traces):
     # --- rows as published, and the sets that name them ---
 
     def _rewrite_snapshots(self) -> dict[str, Kept]:
-        """Rewrite the snapshots that have some of the rows, and return their replacements by key.
-
-        Snapshots of release 0.1.0 can end with fragments of other rows, and are rewritten too.
-        """
+        """Rewrite the snapshots that have some of the rows, and return their replacements by key."""
         found: dict[str, Kept] = {}
         for key in sorted({key for manifest in self.manifests.values() for key in snapshots_of(manifest)}):
             try:
@@ -180,7 +177,7 @@ class _Forgetting(Traces):
                 raise
             locs, alternates = column_of(rows, "loc"), column_of(rows, "alternates")
             named = self.marks.of_locs(locs).any() or self.marks.linking(alternates).any()
-            if named or layout.snapshot(snapshot_of(rows)[0]) != key:
+            if named:
                 kept = self.marks.without(rows)
                 found[key] = Kept.of(kept, self.state.put_snapshot(kept) if kept.num_rows else None)
         return found

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.config import Site
-from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.claim import demand_newest
 from sitemap_etl.publish.publish import publish as publish_run
@@ -39,7 +39,7 @@ from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.form import TITLES, filled_in
 from sitemap_etl.runs.over import ended_run, published_by, tell_over
 from sitemap_etl.runs.story import counts_of, story
-from sitemap_etl.runs.work import missing_work
+from sitemap_etl.runs.work import dag_lacks_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
@@ -75,8 +75,9 @@ _POLL: Final = 2.0
 
 def demand_work(site: Site, environment: Environment) -> None:
     """Raise ConfigError with the line to add if a site file has no `work`."""
-    if not site.says_work:
-        raise missing_work(site, environment.site_file)
+    problem = dag_lacks_work(site)
+    if problem is not None:
+        raise ConfigError(f"{environment.site_file or site.name}: {problem}")
 
 
 def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
@@ -282,7 +283,8 @@ def build(key: str, environment: Environment, *, final: bool = True) -> dict[str
         return {}
     with _remembering(run):
         build_run(run, 1, {}, renew=lambda: _renew(run), final=final)
-    receipts = [part for section in run.read_sections() for part in run.parts(section)]
+    of_sections = (run.parts(name) or map(run.transformed, run.units_of(name)) for name in run.read_sections())
+    receipts = [part for parts in of_sections for part in parts]
     _log_held(run, receipts)
     return _counts(receipts)
 
@@ -306,22 +308,36 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
     return {**_counts(receipts), "carried": sum(receipt.carried for receipt in receipts)}
 
 
-def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """Plan windows and render groups, and return the bundles of render.
-
-    Before that, splits and buckets are transformed again if their section was expected to be unchanged and is not.
-    """
+def decide(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """Decide which sections are unchanged, and return the bundles of retransform."""
     run = _open(key, environment)
     if run is None:
         return []
     with _remembering(run):
-        units = splits_of(run)
-        for n in settle(run).again:
-            _renew(run)
-            do_unit(run, "again", n, units[n], transform_again)
-        for n in settle(run).merge:
-            _renew(run)
-            do_unit(run, "merge", n, buckets_of(run)[n], merge_bucket)
+        return bundles(len(settle(run).again) + len(settle(run).merge), most)
+
+
+def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+    """Transform unchanged splits and buckets of sections that have changed, and return the counts."""
+    run = _open(key, environment)
+    if run is None:
+        return {}
+    again, late = settle(run).again, settle(run).merge
+    splits, buckets_ = splits_of(run), buckets_of(run) if late else []
+    units = [*(splits[n] for n in again), *(buckets_[n] for n in late)]
+
+    def work(run: Run, at: int) -> Transformed:
+        return transform_again(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
+
+    return _counts(_each(run, "again", units, bundle, work))
+
+
+def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """Plan windows and render groups, and return the bundles of render."""
+    run = _open(key, environment)
+    if run is None:
+        return []
+    with _remembering(run):
         return bundles(len(partition_run(run).units), most)
 
 

@@ -21,7 +21,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.s3.bounds import bound
 
@@ -93,7 +93,7 @@ class S3Client:
     def store(self) -> str | None:
         """Address of the store without user and password, or None for AWS, which has one namespace of buckets.
 
-        Raise `ConfigError` or `Refused` if the configuration of boto3 can't be right.
+        Raise `ConfigError` or `Denied` if the configuration of boto3 can't be right.
         """
         try:
             endpoint = self._client().meta.endpoint_url
@@ -249,16 +249,16 @@ _CODES: Final[dict[str, str]] = {
 }
 
 _RAISED: Final[tuple[tuple[tuple[type[Exception], ...], type[SitemapEtlError], str], ...]] = (
-    ((boto.NoCredentialsError,), Refused, f"no AWS credentials were found. {_WHERE_CREDENTIALS}"),
-    ((boto.PartialCredentialsError,), Refused, f"only a part of the AWS credentials is set. {_WHERE_CREDENTIALS}"),
+    ((boto.NoCredentialsError,), Denied, f"no AWS credentials were found. {_WHERE_CREDENTIALS}"),
+    ((boto.PartialCredentialsError,), Denied, f"only a part of the AWS credentials is set. {_WHERE_CREDENTIALS}"),
     (
         (boto.ProfileNotFound, boto.ConfigParseError, boto.ConfigNotFound, boto.InvalidConfigError),
-        Refused,
+        Denied,
         "the AWS configuration is wrong: {error}",
     ),
     (
         (boto.TokenRetrievalError, boto.SSOError, boto.LoginError, boto.NoAuthTokenError),
-        Refused,
+        Denied,
         "the AWS login has expired. Log in again (aws sso login).",
     ),
     (
@@ -350,16 +350,16 @@ def _answered(
     """Return our error for an error response of the store."""
     answer = f"{status} {code}".removesuffix(f" {status}")
     if code == "NoSuchBucket":
-        return Refused(f"{say}bucket {bucket} does not exist. Create it, or correct its name.")
+        return Denied(f"{say}bucket {bucket} does not exist. Create it, or correct its name.")
     if code in _CODES:
-        return Refused(f"{say}{_CODES[code]}")
+        return Denied(f"{say}{_CODES[code]}")
     if code in _REDIRECTS or status in (301, 307):
-        return Refused(f"{say}bucket {bucket} is in {region}. Set AWS_REGION to that.")
+        return Denied(f"{say}bucket {bucket} is in {region}. Set AWS_REGION to that.")
     if status == 401:
-        return Refused(f"{say}{_CODES['Unauthorized']}")
+        return Denied(f"{say}{_CODES['Unauthorized']}")
     if status == 403:
         return _forbidden(action, f"{say}the store answered {answer}", url, bucket)
-    kind: type[SitemapEtlError] = Refused
+    kind: type[SitemapEtlError] = Denied
     # A response without a body has its status as its code. It may come from a proxy.
     advice = (
         "" if code != str(status) else " It gave no reason: look at the log of the store, and of any proxy before it."
@@ -371,21 +371,21 @@ def _answered(
     return kind(f"{say}the store answered {answer}{f': {text}' if text else ''}.{advice}")
 
 
-def _forbidden(action: str, say: str, url: str, bucket: str) -> Refused:
+def _forbidden(action: str, say: str, url: str, bucket: str) -> Denied:
     """Return our error for a 403 without details. The object and even the bucket may not exist."""
     right = _RIGHTS[action]
     if action == "list":
-        return Refused(
+        return Denied(
             f"{say}: the credentials may not list the bucket. "
             f"Allow them {right} on {bucket}, or correct the bucket's name if it isn't yours."
         )
     if action == "read":
-        return Refused(
+        return Denied(
             f"{say}. Either the credentials may not read it (allow {right} on {url}), or it "
             f"isn't there and they may not list the bucket: S3 then says 403 instead of 404 (allow s3:ListBucket on "
             f"{bucket}), or the bucket isn't yours."
         )
-    return Refused(
+    return Denied(
         f"{say}: the credentials may not do that. Allow them {right} on {url} "
         "(a condition also needs s3:GetObject, an encryption key kms:GenerateDataKey), or correct the bucket's name."
     )
@@ -403,7 +403,7 @@ def _region(error: boto.ClientError) -> str:
 def _unanswered(error: Exception, say: str, endpoint: str) -> SitemapEtlError:
     """boto3 gave up before, during or after the request, without an error of the store."""
     if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return Refused(
+        return Denied(
             f"{say}the certificate of {endpoint} is not trusted. Name its authority in AWS_CA_BUNDLE, "
             "or correct the endpoint."
         )
@@ -411,4 +411,4 @@ def _unanswered(error: Exception, say: str, endpoint: str) -> SitemapEtlError:
         if isinstance(error, raised):
             # The text of a mistaken call ends with the line that names it.
             return kind(say + sentence.format(endpoint=endpoint, error=str(error).splitlines()[-1]))
-    return Refused(f"{say}{type(error).__name__}: {error}")
+    return Denied(f"{say}{type(error).__name__}: {error}")

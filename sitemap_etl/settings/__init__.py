@@ -32,7 +32,7 @@ from sitemap_etl.settings.rules import (
 )
 from sitemap_etl.settings.schedule import AssetSchedule, Schedule
 from sitemap_etl.settings.secret import Form, Secret, Secretive
-from sitemap_etl.settings.section import Alternates, Feed, Gates, NewPages, News, Section, Shards
+from sitemap_etl.settings.section import CONTRACT, Alternates, Feed, Gates, NewPages, News, Section, Shards
 from sitemap_etl.settings.site import Names, Publish, Site, Urls
 from sitemap_etl.settings.sources import (
     CsvExport,
@@ -55,6 +55,7 @@ from sitemap_etl.settings.sources import (
 from sitemap_etl.settings.written import Written, scalar
 
 __all__ = [
+    "CONTRACT",
     "Airflow",
     "Alternates",
     "AssetSchedule",

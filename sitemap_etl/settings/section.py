@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
@@ -185,6 +185,22 @@ def _formats(formats: tuple[Format, ...]) -> tuple[Format, ...]:
     return ("xml", "text") if "text" in formats else ("xml",)
 
 
+CONTRACT: Final = (
+    "loc",
+    "lastmod",
+    "changefreq",
+    "priority",
+    "exclude",
+    "images",
+    "videos",
+    "title",
+    "publication_date",
+    "alternates",
+    "mobile",
+)
+"""The columns that have a meaning in every source. Others are read by the rules that name them."""
+
+
 class Section(Settings):
     """Pages with one source and one set of rules."""
 
@@ -257,6 +273,23 @@ class Section(Settings):
         """Columns whose dates are published, by their names after `columns`."""
         names = ("lastmod",) if self.lastmod.kind == "default" else self.lastmod.dates
         return (*names, "publication_date") if self.news else names
+
+    @property
+    def rule_columns(self) -> set[str]:
+        """Columns that `lastmod`, `priority`, `changefreq` and `alternates` name, by their names after `columns`."""
+        named = {*self.lastmod.columns, *self.priority.columns, *self.changefreq.columns}
+        if self.lastmod.until_changed:
+            named.add(self.lastmod.until_changed)
+        if self.alternates:
+            named |= {self.alternates.group, self.alternates.hreflang}
+        return named
+
+    @property
+    def unread_columns(self) -> list[str]:
+        """Names in `columns` that no rule reads. `where` and `transform` can read any."""
+        if self.where or self.transform:
+            return []
+        return sorted(self.columns.keys() - self.rule_columns - {*CONTRACT})
 
     @property
     def waits(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import installed
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.parameters import Value, bind
@@ -47,7 +47,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raises ConfigError, InvalidSource, Denied, Unavailable.
     """
     import adbc_driver_manager
     from adbc_driver_manager import dbapi
@@ -152,7 +152,7 @@ def _translated(error: Exception, connection: Connection, label: str) -> Sitemap
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(" ".join(str(error).split())).removeprefix(f"{status}: ")
     if state.startswith("28") or status in _REFUSED:
-        return Refused(f"{label}: the database refused: {message}")
+        return Denied(f"{label}: the database refused: {message}")
     if state.startswith(("42", "22")) or status in _INVALID or isinstance(error, pa.ArrowException):
         return InvalidSource(f"{label}: {message}")
     return Unavailable(f"{label}: the database did not answer: {message}")

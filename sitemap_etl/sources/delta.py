@@ -21,7 +21,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand
 from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import conform, plain_schema
@@ -331,7 +331,7 @@ def _errors(address: str, version: str = "") -> Iterator[None]:
 def _translated(error: Exception, address: str, version: str) -> SitemapEtlError:
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())[:400]
     if _REFUSED.search(text):
-        return Refused(f"{address} may not be read: {text}")
+        return Denied(f"{address} may not be read: {text}")
     if version and _MISSING.search(text):
         return InvalidSource(
             f"{address}: a file of version {version} or later is gone, which VACUUM has probably removed: {text}. Name "

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.duckdb_session import MEMORY, first_words, opened
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources.parameters import Value, bind, quoted
 from sitemap_etl.sources.query import select
 from sitemap_etl.sources.session import Statement
@@ -32,7 +32,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raises ConfigError, InvalidSource, Denied, Unavailable.
     """
     path = Path(connection.schema)
     if not path.is_file():
@@ -79,7 +79,7 @@ def _translated(error: Exception, path: Path, label: str) -> SitemapEtlError:
     if "Could not set lock" in message:
         return Unavailable(f"{label}: the DuckDB database {path} is being written to by another program")
     if "Permission denied" in message:
-        return Refused(f"{label}: the DuckDB database {path} can't be opened: may this user read it?")
+        return Denied(f"{label}: the DuckDB database {path} can't be opened: may this user read it?")
     if isinstance(error, duckdb.InterruptException):
         return Unavailable(f"{label}: reading the DuckDB database {path} was interrupted")
     if isinstance(error, duckdb.OutOfMemoryException):

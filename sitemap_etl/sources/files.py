@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import tables
 from sitemap_etl.sources.unsteady import changed, gone
@@ -107,7 +107,7 @@ def locate(
     """Return the files of a path, a folder, a pattern or a list of these. `suffixes`: names to take from folders.
 
     Files that were found before are returned unchanged. `pays`: we pay for reading the bucket. `verify`: see `File`.
-    `note` is called with files that are not read. Raises NothingFound, InvalidSource for files of a table, Refused if
+    `note` is called with files that are not read. Raises NothingFound, InvalidSource for files of a table, Denied if
     permission is denied, Unavailable.
     """
 
@@ -160,7 +160,7 @@ class RemoteFile(pa.PythonFile):  # type: ignore[misc] # pyarrow ships no types
 def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
     """Open the file for random access, or as a stream of its bytes.
 
-    Errors of the file become Refused, Unavailable or InvalidSource.
+    Errors of the file become Denied, Unavailable or InvalidSource.
     """
     if file.data is not None:
         with pa.BufferReader(file.data) as buffer:
@@ -182,7 +182,7 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 def ahead(files: Sequence[File]) -> Iterator[File]:
     """Yield the files. Small files in S3 come with their bytes, which are fetched while earlier files are read.
 
-    Raises Refused, Unavailable.
+    Raises Denied, Unavailable.
     """
     if not any(file.remote for file in files[1:]):
         yield from files
@@ -261,7 +261,7 @@ def translated(error: BaseException, path: str) -> SitemapEtlError:
     if isinstance(error, FileNotFoundError):
         return InvalidSource(f"there is no file {path}")
     if isinstance(error, PermissionError):
-        return Refused(f"{path} may not be read by this user")
+        return Denied(f"{path} may not be read by this user")
     if getattr(error, "errno", None) is not None:
         return Unavailable(f"{path} can't be read now: {text}")
     return InvalidSource(f"{path} can't be read: {text}")
@@ -345,7 +345,7 @@ def _filled(files: list[File], others: list[str]) -> tuple[list[File], list[str]
 
 def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
     """Return the kind of table that an S3 folder contains. None if it isn't one or can't be listed."""
-    with suppress(Refused):
+    with suppress(Denied):
         for marker in tables.FOLDERS:
             for name, *_ in itertools.islice(bucket.objects(folder + marker), _LOOKED_AT):
                 table = tables.table_of(name)
@@ -367,7 +367,7 @@ def _look(path: str) -> File | None:
 
 
 def look_at(path: str, *, pays: bool = False) -> File | None:
-    """Return the file or object, or None if it doesn't exist. Raises Refused, Unavailable."""
+    """Return the file or object, or None if it doesn't exist. Raises Denied, Unavailable."""
     if not path.startswith(S3):
         return _look(path)
     bucket, key = _bucket_of(path, pays=pays)
@@ -387,7 +387,7 @@ def folder_of(text: str, found: Sequence[File]) -> str:
 
 
 def everything_in(folder: str, *, pays: bool = False) -> Iterator[File]:
-    """Yield every file below a folder, whatever its name. Raises Refused, Unavailable."""
+    """Yield every file below a folder, whatever its name. Raises Denied, Unavailable."""
     if folder.startswith(S3):
         bucket, prefix = _bucket_of(folder, pays=pays)
         for key, size, mark, modified in bucket.objects(prefix):

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.batches import plain_schema
 from sitemap_etl.sources.files import S3
@@ -196,7 +196,7 @@ def _errors(address: str, version: str = "") -> Iterator[None]:
     except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, exceptions.NoSuchIdentifierError) as error:
         raise InvalidSource(f"there is no Iceberg table {address}: {_first(error)}") from error
     except (exceptions.ForbiddenError, exceptions.UnauthorizedError, PermissionError) as error:
-        raise Refused(f"{address} may not be read: {_first(error)}") from error
+        raise Denied(f"{address} may not be read: {_first(error)}") from error
     except exceptions.RESTError as error:
         raise Unavailable(f"the catalog of {address} did not answer: {_first(error)}") from error
     except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.mysql_packets import Broken, Lost, ServerError, Values, blocks
 from sitemap_etl.sources.mysql_values import array, arrow_type
@@ -31,7 +31,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raises ConfigError, InvalidSource, Denied, Unavailable.
     """
     demand("mysql", f"{label}: reading MySQL and MariaDB")
     import pymysql
@@ -256,7 +256,7 @@ def _translated(error: Exception, connection: Connection, label: str, session: S
     if isinstance(error, Lost):
         message = "the connection was lost in the midst of the rows"
     if number in _REFUSED or "certificate verify failed" in message:
-        return Refused(f"{label}: the database refused: {message}")
+        return Denied(f"{label}: the database refused: {message}")
     if number in _UNAVAILABLE or not 1000 <= number < 2000:
         return Unavailable(f"{label}: the database did not answer: {message}{session.hint(_LIMITS.get(number))}")
     return InvalidSource(f"{label}: {message}")

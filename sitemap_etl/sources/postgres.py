@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.postgres_types import castings, plain
@@ -58,7 +58,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first. `snapshot`: a name from `exported` on another connection.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable (SnapshotGone).
+    Raises ConfigError, InvalidSource, Denied, Unavailable (SnapshotGone).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
     settings = [
@@ -190,10 +190,10 @@ def _translated(error: BaseException, connection: Connection, label: str, sessio
     if not state and "Failed to connect" in str(error):
         unresolved = "could not translate host name" in message  # the message has the host name, which can be any word
         if not unresolved and any(words in message for words in _REFUSED_TEXT):
-            return Refused(f"{label}: the database refused the connection: {message}")
+            return Denied(f"{label}: the database refused the connection: {message}")
         return Unavailable(f"{label}: the database did not answer: {message}")
     if state.startswith(_REFUSED):
-        return Refused(f"{label}: the database refused: {message}")
+        return Denied(f"{label}: the database refused: {message}")
     if state.startswith(_INVALID) or isinstance(error, pa.ArrowInvalid):
         return InvalidSource(f"{label}: {message}")
     said, key = _LIMITS.get(state, ("the database stopped answering", None))
@@ -204,9 +204,15 @@ def _message(text: str) -> str:
     """Return the server's message in one line, with the line of the SELECT that it points to."""
     text = text.partition("\nQuery was:")[0].partition(". SQLSTATE")[0]
     found = re.search(r"(?:ERROR|FATAL):\s+(.*)", text)
-    message = found[1].strip() if found else " ".join(text.rpartition("Failed to connect: ")[2].split())
+    message = found[1].strip() if found else _sentences(text.rpartition("Failed to connect: ")[2])
     line = re.search(r"\nLINE (\d+): (.*)", text)
     if line:
         message += f" (line {line[1]}: {line[2].strip()[:120]})"
     hint = re.search(r"\nHINT:\s+(.*)", text)
     return f"{message}. {hint[1].strip()}" if hint else message
+
+
+def _sentences(text: str) -> str:
+    """Return the lines as sentences in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(line if line.endswith((".", "?", ":")) else f"{line}." for line in lines).removesuffix(".")

@@ -28,7 +28,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.batches import check_names
 from sitemap_etl.sources.parameters import Value, bind, quoted
@@ -50,7 +50,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first. `types`: from `column_types`; found here if None.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raises ConfigError, InvalidSource, Denied, Unavailable.
     """
     types = column_types(connection, sql, values, statement, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
@@ -166,7 +166,7 @@ def _translated(error: BaseException, path: Path, label: str, session: Session) 
     message = text.rpartition("Failed to prepare query: ")[2].rpartition("Failed to step query: ")[2]
     if "failed to open" in text:
         # The driver's own words here are "failed to allocate memory", whatever the cause.
-        return Refused(f"{label}: the SQLite database {path} can't be opened: may this user read it?")
+        return Denied(f"{label}: the SQLite database {path} can't be opened: may this user read it?")
     if "locked" in text or "busy" in text:
         hint = session.hint("lock_timeout")
         return Unavailable(f"{label}: the SQLite database {path} is locked by another program{hint}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +21,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import added
 from sitemap_etl.robots import without_blocks
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
+from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, Transformed
 from sitemap_etl.transform import rules
 
 
@@ -66,27 +65,29 @@ def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str:
     return _hash([INVENTORY.names, files, asked, told, *settings_of(run.plan.site, name)])
 
 
-def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
-    """The sections of whose rows it is likely that nothing differs from what they were made from.
+def likely_unchanged(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
+    """Return the sections whose raw rows are likely unchanged, so that comparing them first pays.
 
-    Nights come in rows: those on which nothing changed follow each other. `written`: the site as it is now; `known`:
-    what each section was made from.
+    Runs without changes often follow each other. `written`: the site as it is now; `known`: section → its digests.
     """
     return tuple(
         name
         for name, one in known.items()
         if one.expects
-        and one.splits
+        and one.digests
         and name in written["sections"]
         and one.made == made(written, name, base.sections.get(name), base.of(name))
     )
 
 
 class _Inventory(Frozen):
-    """Digests of the rows of a section after the rules. Fields are as in `MadeFrom`, and `ends` as in `Transformed`."""
+    """Digests of the rows of a section after the rules. Fields are as in `MadeFrom`.
+
+    `sums` is None if only some of its splits are unchanged: then the section has changed.
+    """
 
     rows: int
-    sums: tuple[int, int]
+    sums: tuple[int, int] | None
     loc_sums: tuple[int, int]
     form: str
     ends: tuple[str, str] | None
@@ -94,11 +95,13 @@ class _Inventory(Frozen):
     @classmethod
     def of(cls, parts: Sequence[Transformed]) -> _Inventory | None:
         """Return the digests of these splits or buckets together, or None if one lacks them."""
-        sums = loc_sums = (0, 0)
+        sums: tuple[int, int] | None = (0, 0)
+        loc_sums = (0, 0)
         for part in parts:
-            if part.sums is None or part.loc_sums is None:
+            if part.loc_sums is None:
                 return None
-            sums, loc_sums = added(sums, part.sums), added(loc_sums, part.loc_sums)
+            sums = None if sums is None or part.sums is None else added(sums, part.sums)
+            loc_sums = added(loc_sums, part.loc_sums)
         ends = [part.ends for part in parts if part.ends is not None]
         kinds = lastmod.agreed([part.kinds for part in parts if part.kinds])
         return cls(
@@ -110,10 +113,11 @@ class _Inventory(Frozen):
         )
 
     @classmethod
-    def known(cls, made_from: MadeFrom, shards: Sequence[Entry]) -> _Inventory:
-        """Return the digests of a section with an unchanged mirror."""
-        ends = (shards[0].first, shards[-1].last) if shards else None
-        return cls(made_from.rows, made_from.sums, made_from.loc_sums, made_from.form, ends)
+    def known(cls, made_from: MadeFrom) -> _Inventory | None:
+        """Return the digests of an unchanged section, or None if an earlier version recorded them without ends."""
+        if made_from.rows and made_from.ends is None:
+            return None
+        return cls(made_from.rows, made_from.sums, made_from.loc_sums, made_from.form, made_from.ends)
 
 
 class Basis:
@@ -141,14 +145,14 @@ class Basis:
         return known if len(known) == len(found) else {}
 
     def _inventory(self, name: str) -> _Inventory | None:
-        if self.run.is_untouched(name):
-            return _Inventory.known(self.run.plan.made_from[name], self._entries.get(name, ()))
+        if self.run.is_unchanged(name):
+            return _Inventory.known(self.run.plan.made_from[name])
         return _Inventory.of(self.run.parts(name))
 
     def of(self, name: str) -> MadeFrom | None:
         """Return the digests of a section that was read, or None if they are not known."""
         inventory = self._inventories.get(name)
-        if inventory is None:
+        if inventory is None or inventory.sums is None:
             return None
         return MadeFrom(
             run_id=self.run.run_id,
@@ -157,6 +161,7 @@ class Basis:
             loc_sums=inventory.loc_sums,
             form=inventory.form,
             others=_hash([self._before(name), self._mates(name)]),
+            ends=inventory.ends,
             made=made(self.run.plan.site, name, self.states.get(name), self._entries.get(name, ())),
         )
 
@@ -209,17 +214,3 @@ class Basis:
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
     """Return True if two ranges can share a loc."""
     return others is not None and others[0] <= ends[1] and ends[0] <= others[1]
-
-
-def sums_of_split(run: Run, n: int) -> SplitSums | None:
-    """The sums that are expected of the rows of unit `n` of transform; None where none are."""
-    name = run.plan.units[n].section
-    if name not in run.plan.expected:
-        return None
-    units = [at for at, unit in enumerate(run.plan.units) if unit.section == name]
-    known = run.plan.made_from[name]
-    if len(known.splits) != len(units):
-        return None
-    one = known.splits[units.index(n)]
-    same_rules = known.agreed is not None and known.source == source_of(run, name)
-    return one if one.raw is None or same_rules else replace(one, raw=None)

@@ -187,7 +187,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
         if reading is None:
             continue
         merging = run.merging()
-        if run.is_untouched(name):
+        if run.is_unchanged(name):
             assert reading.mirror is not None
             buckets = read_mirror(run.work, reading.mirror).buckets
         else:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from sitemap_etl import lastmod, priority
 from sitemap_etl.arrow import column_of
-from sitemap_etl.errors import Refused
 from sitemap_etl.partition import Window, distinct, groups, windows
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.quiet import settle
@@ -38,29 +37,12 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
     settled = settle(run)
     receipts = {name: run.parts(name) for name in run.read_sections()}
     sections = {
-        section: _section(run, section, _whole(run, section, parts), receipts, jobs)
+        section: _section(run, section, parts, receipts, jobs)
         for section, parts in receipts.items()
         if section not in settled.held and section not in settled.quiet
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
     return run.leave(layout.PARTITION, Partition(sections, units, settled.held, settled.quiet, settled.clusters))
-
-
-def _whole(run: Run, section: str, parts: Sequence[Transformed]) -> Sequence[Transformed]:
-    """What was left of each split, with its rows. Raises Refused where a source has changed since it was read first."""
-    if not any(part.spared for part in parts):
-        return parts
-    units = [n for n, unit in enumerate(run.plan.units) if unit.section == section]
-    found = []
-    for n, part in zip(units, parts, strict=True):
-        whole = run.transformed_again(n) if part.spared else part
-        if (whole.sums, whole.inventory) != (part.sums, part.inventory):
-            raise Refused(
-                f"section {section}: {run.plan.units[n].label} was changed while it was read. Nothing was published; "
-                "run again"
-            )
-        found.append(whole)
-    return found
 
 
 def _section(

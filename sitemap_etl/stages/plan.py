@@ -24,7 +24,7 @@ from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
-from sitemap_etl.stages.basis import likely_quiet
+from sitemap_etl.stages.basis import likely_unchanged
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.extract import (
     holds,
@@ -162,7 +162,7 @@ def start_run(
             given=given is not None,
             versions=read.versions,
             made_from=current.made_from,
-            expected=_expected(site, options, base, current, now),
+            expected=_expected(site, options, base, current, now, work),
             promised=read.promised,
             before=None if current.last_run is None else current.last_run.run_id,
         )
@@ -211,11 +211,19 @@ def _check_limit(options: Options, base: Manifest | None) -> None:
         )
 
 
-def _expected(site: Site, options: Options, base: Manifest | None, current: Current, now: datetime) -> tuple[str, ...]:
-    """Return the sections that are likely unchanged, or none if all have to be rendered anyway."""
+def _expected(
+    site: Site, options: Options, base: Manifest | None, current: Current, now: datetime, work: Storage
+) -> tuple[str, ...]:
+    """Return the sections that are likely unchanged, or none if all have to be rendered anyway.
+
+    The report on what the rules made of their rows must still exist, because it is repeated.
+    """
     if base is None or options.full or options.limit is not None or base.now > instant(now):
         return ()
-    return likely_quiet(site.to_json(), base, current.made_from)
+    found = likely_unchanged(site.to_json(), base, current.made_from)
+    runs = {name: layout.summary(current.made_from[name].applied_by) for name in found}
+    kept = {key for key in {*runs.values()} if work.stat(key) is not None}
+    return tuple(name for name in found if runs[name] in kept)
 
 
 def key_missing(section: Section, environment: Environment) -> str | None:

@@ -1,11 +1,13 @@
 """Skip sections whose inputs have not changed since they were last rendered.
 
-Rendering them would change no file. For a section that is likely unchanged, transform only compares rows and doesn't
-store them. `settle` finds the splits that have to be transformed again if the section has changed after all.
+Rendering them would change no file. For a section that is likely unchanged, transform compares raw rows first, and
+applies no rule to a split that is unchanged (`stages.raw`). If all splits are, the run reports what the run reported
+that applied the rules. `settle` finds the splits that have to be transformed because their section has changed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -19,13 +21,12 @@ from sitemap_etl.stages.bucket import BEFORE_RULES
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
-    Agreed,
     Clusters,
     MadeFrom,
     Mirror,
     Quiet,
     Settled,
-    SplitSums,
+    SplitDigest,
     Summary,
     Transformed,
 )
@@ -53,7 +54,7 @@ def settle(run: Run) -> Settled:
     again = [
         n
         for n, unit in enumerate(run.plan.units)
-        if unit.section not in held and unit.section not in quiet and run.transformed(n).spared
+        if unit.section not in held and unit.section not in quiet and run.transformed(n).unchanged
     ]
     merge = [
         n
@@ -69,10 +70,12 @@ def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
     Raises `Unavailable` where another one has too few, which is known only now.
     """
     section = run.site.sections[name]
-    if name in run.plan.held or run.options.limit is not None or run.is_untouched(name):
+    mirrored = name in run.plan.readings
+    if name in run.plan.held or run.options.limit is not None or (mirrored and run.is_unchanged(name)):
         return None
+    rows = sum(part.rows + part.carried for part in parts) if mirrored else run.rows_read(name)
     try:
-        demand_rows(section, sum(part.rows + part.carried for part in parts), run.plan.promised.get(name))
+        demand_rows(section, rows, run.plan.promised.get(name))
     except Unavailable as error:
         if section.on_error == "keep":
             return str(error)
@@ -96,10 +99,11 @@ def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], 
         if known is None or now is None or _told(known) != _told(now):
             continue
         duplicates = now.rows - base.sections[name].listed
-        if run.is_untouched(name):
-            told = summaries.of(known.applied_by)
-            if told is not None and name in told.sections:
-                found[name] = Quiet(known, duplicates, told.reasons.get(name, {}), told.sections[name])
+        if run.is_unchanged(name):
+            report = summaries.of(known.applied_by)
+            counts = None if report is None else report.sections.get(name)
+            if report is not None and counts is not None and counts.listed == base.sections[name].listed:
+                found[name] = Quiet(known, duplicates, report.reasons.get(name, {}), counts)
             continue
         reasons = Tally() if not duplicates else summaries.duplicates(known.run_id, name)
         if reasons.total == duplicates:
@@ -130,8 +134,8 @@ def remembered(
     found: dict[str, MadeFrom | None] = {}
     for name in basis.read:
         quiet = run.partition().quiet.get(name)
-        if quiet is not None and run.is_untouched(name):
-            continue  # nothing is to be remembered otherwise than it is
+        if quiet is not None and run.is_unchanged(name):
+            continue  # what the state has of it stays
         if quiet is not None:
             one: MadeFrom | None = replace(quiet.made_from, expects=True)
         elif rendered[name] is None or run.options.limit is not None:
@@ -141,47 +145,44 @@ def remembered(
             one = basis.of(name)
             one = None if one is None else replace(one, dated=rendered[name] or 0, expects=first)
         if one is not None:
-            one = replace(one, source=_source(run, name, mirrors.get(name)), applied_by=run.run_id)
-            if name not in run.plan.readings:
-                parts = run.parts(name)
-                one = replace(one, splits=_split_sums(parts), agreed=_agreed(parts))
+            source = _source(run, name, mirrors.get(name))
+            one = replace(one, source=source, digests=_digests(run, name), applied_by=run.run_id)
         found[name] = one
     return found
 
 
 def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
-    """A hash of the rules of a section, and of the mirror that it keeps (`stages.basis.source_of`).
+    """Return a digest of a section's rules, and of its mirror if it has one (`stages.basis.source_of`).
 
-    None also if a later run can make something else of the mirror, or count less of it: rows that were dropped as they
-    were read, rows on another site, a rule that asked for the time.
+    Return None if the rules must be applied on the next run too: because they asked for the time, or because the run
+    reports something that no later one could repeat (rows dropped as they were read, most rows on another site).
     """
+    parts = run.parts(name)
+    if not all(part.repeatable for part in parts) or main_origin(parts) is not None:
+        return None
     if name not in run.plan.readings:
         return source_of(run, name)
-    parts = run.parts(name)
     dropped = any(reason in BEFORE_RULES for p in parts for tally in p.reasons.values() for reason in tally.counts)
-    if mirror is None or dropped or any(part.elsewhere or not part.repeatable for part in parts):
-        return None
-    return source_of(run, name, mirror.buckets)
+    return None if mirror is None or dropped else source_of(run, name, mirror.buckets)
 
 
-def _agreed(parts: Sequence[Transformed]) -> Agreed | None:
-    """What the splits of a section have in common, where the rows of all of them have the same columns."""
-    whole = [part for part in parts if part.inventory]
-    forms = {(part.columns, part.kinds) for part in whole}
-    if len(forms) != 1:
-        return None
-    columns, kinds = forms.pop()
-    tags = sorted({tag for part in whole for tag in part.tags})
-    return Agreed(columns, kinds, tuple(tags))
-
-
-def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
-    """What tells the next run whether the splits of a section are as they were; nothing where one is not known."""
-    found = []
+def main_origin(parts: Sequence[Transformed]) -> tuple[str, int] | None:
+    """Return the other origin that most of a section's rows are on, and their number; None if there is none."""
+    elsewhere: Counter[str] = Counter()
     for part in parts:
-        if part.sums is None or part.loc_sums is None:
+        elsewhere.update(part.elsewhere)
+    found = elsewhere.most_common(1)
+    most = sum(part.rows + part.carried for part in parts) / 2
+    return found[0] if found and found[0][1] > most else None
+
+
+def _digests(run: Run, name: str) -> tuple[SplitDigest, ...]:
+    """Return the digests of a section's splits for the next run; empty if that has to transform one of them anyway."""
+    found = []
+    for part in run.parts(name) if name not in run.plan.readings else ():
+        if part.raw is None or part.loc_sums is None:
             return ()
-        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.ends, part.raw, part.bare))
+        found.append(SplitDigest(part.raw, part.inventory, part.loc_sums, part.ends))
     return tuple(found)
 
 

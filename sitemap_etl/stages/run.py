@@ -218,21 +218,46 @@ class Run:
         read = {unit.section for unit in self.plan.units} | set(self.plan.readings)
         return [name for name in self.site.sections if name in read]
 
-    def is_untouched(self, section: str) -> bool:
-        """Whether no rule was applied to the rows of a section's mirror, for they are those of the night before."""
-        if section not in self.plan.readings or section not in self.merging().untouched:
+    def units_of(self, section: str) -> list[int]:
+        """Return the numbers of a section's splits."""
+        return [n for n, unit in enumerate(self.plan.units) if unit.section == section]
+
+    def rows_read(self, section: str) -> int:
+        """Return the number of rows that were extracted from a section's source."""
+        return sum(self.extracted(n).rows for n in self.units_of(section))
+
+    def is_unchanged(self, section: str) -> bool:
+        """Return True if no rule was applied to a section's rows, because rows and rules are those of an earlier run.
+
+        Before `settle`, this can still change: a section can be rendered for another reason.
+        """
+        if section in self.plan.readings:
+            if section not in self.merging().untouched:
+                return False
+            settled = self.receipt(layout.SETTLE, Settled)
+            return settled is None or all(self.merging().units[n][0] != section for n in settled.merge)
+        units = self.units_of(section)
+        if not units or not all(self.transformed(n).unchanged for n in units):
             return False
         settled = self.receipt(layout.SETTLE, Settled)
-        return settled is None or all(self.merging().units[n][0] != section for n in settled.merge)
+        return settled is None or not set(settled.again).intersection(units)
 
     def parts(self, section: str) -> list[Transformed]:
-        """What was left of each split of a section, or of each bucket of its mirror."""
+        """Return the results of a section's splits, or of its mirror's buckets. Empty if the section is unchanged."""
+        if self.is_unchanged(section):
+            return []
         if section in self.plan.readings:
-            if self.is_untouched(section):
-                return []
             units = self.merging().units
             return [self.merged(n) for n, (owner, _) in enumerate(units) if owner == section]
-        return [self.transformed(n) for n, unit in enumerate(self.plan.units) if unit.section == section]
+        found = [self.transformed(n) for n in self.units_of(section)]
+        if not any(part.unchanged for part in found):
+            return found
+        settled = self.receipt(layout.SETTLE, Settled)
+        again = () if settled is None else settled.again
+        return [
+            self.transformed_again(n) if n in again else part
+            for n, part in zip(self.units_of(section), found, strict=True)
+        ]
 
     def partition(self) -> Partition:
         """Return the result of partition."""

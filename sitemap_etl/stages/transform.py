@@ -21,20 +21,22 @@ from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, PROVENANCE, ROW_BITS,
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
+from sitemap_etl.settings import Section
 from sitemap_etl.sources import LINES
-from sitemap_etl.stages.basis import sums_of_split
 from sitemap_etl.stages.extract import holds, read_raw, with_section, without_section
 from sitemap_etl.stages.published import published_ranges
-from sitemap_etl.stages.raw import KINDS, RawRows, read_again
+from sitemap_etl.stages.raw import RawRows, find_unchanged
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import SpoolWriter, read_places
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import put_checked
-from sitemap_etl.state.records import SplitSums, Transformed
+from sitemap_etl.state.records import Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
+KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
+"""Kinds of reasons in a result."""
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _RESIDENT_ROWS: Final = 131_072
@@ -64,10 +66,10 @@ _DIGEST: Final = pa.schema(
 
 
 def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Transform unit `n` of the plan; gives its receipt. Sections that keep a mirror have nothing to do: merge does it.
+    """Transform split `n` of the plan and return its result. Of a split that is unchanged nothing is stored.
 
-    A source that turns out broken keeps its section as published where the site file says so
-    (`on_error: keep`), else the error is raised.
+    Sections with a mirror have nothing to do: merge does it. If the source is broken, the section is kept if it has
+    `on_error: keep`, else the error is raised.
     """
     name = layout.transform(n)
     done = run.receipt(name, Transformed)
@@ -80,7 +82,8 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     if held:
         return run.leave(name, Transformed(section.name, held=held))
     try:
-        receipt = _transform(run, n, name, sums_of_split(run, n))
+        rules = _rules(run, section)
+        receipt = find_unchanged(run, n, rules.needs()) or _transform(run, n, rules, name)
     except SitemapEtlError as error:
         if holds(section, error, final=final):
             return run.leave(name, Transformed(section.name, held=without_section(section.name, error)))
@@ -91,44 +94,43 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
 
 
 def transform_again(run: Run, n: int) -> Transformed:
-    """Transform task `n` of the plan again, to store the rows that the first time only counted. Return the second
-    result.
+    """Transform an unchanged split `n` after all, because its section has changed. Return the second result.
+
+    Raises Refused if the source has changed since the first read, on which decisions about other sections are based.
     """
     name = layout.again(n)
     done = run.receipt(name, Transformed)
-    return run.leave(name, _transform(run, n, name, None)) if done is None else done
+    if done is not None:
+        return done
+    unit, first = run.plan.units[n], run.transformed(n)
+    found = _transform(run, n, _rules(run, run.site.sections[unit.section]), name)
+    if (found.raw, found.inventory, found.loc_sums) != (first.raw, first.inventory, first.loc_sums):
+        raise Refused(
+            f"section {unit.section}: {unit.label} was changed while it was read. Nothing was published; run again"
+        )
+    return run.leave(name, found)
 
 
-def _transform(run: Run, n: int, name: str, expected: SplitSums | None) -> Transformed:
-    """What the receipt of that name says of unit `n`. `expected`: the sums of rows that need not be kept."""
-    section = run.site.sections[run.plan.units[n].section]
+def _rules(run: Run, section: Section) -> Rules:
     robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
-    rules = rules_of(run.site, section, run.now, robots)
-    if expected is not None and expected.raw is not None:
-        again, began = read_again(run, n, rules.needs(), expected)
-        if again is not None:
-            return again
-        expected = None if began else expected
-    for sums in dict.fromkeys((expected, None)):
-        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-            found = _pass(run, n, rules, Path(scratch), run.attempt(name), sums)
-        if found is not None:
-            return found  # else its beginning was as expected, and the rest of it is not
-    raise AssertionError(f"{name}: nothing was expected")
+    return rules_of(run.site, section, run.now, robots)
 
 
-def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: SplitSums | None) -> Transformed | None:
-    """The rows of unit `n` through the rules, into files whose keys begin with `key`.
+def _transform(run: Run, n: int, rules: Rules, name: str) -> Transformed:
+    """Apply the rules to split `n`, store the rows, and return the result, which will have this name."""
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        return _pass(run, n, rules, Path(scratch), run.attempt(name))
 
-    None where they were not kept for they began as expected, and then were otherwise.
-    """
+
+def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transformed:
+    """The rows of unit `n` through the rules, into files whose keys begin with `key`."""
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
     extracted = run.extracted(n)
     needed = rules.needs()
-    raw_rows = RawRows(whole=needed is not None)
-    split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch, expected)
+    raw_rows = RawRows(compared=needed is not None)
+    split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch)
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, needed)
     rules = replace(rules, available=tuple(names))
@@ -153,9 +155,7 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
             f"section {rules.section}: {extracted.rows:,} rows were extracted, {rows:,} came to transform "
             f"({run.plan.units[n].label}). Nothing was published; run again"
         )
-    if split.spared and expected is not None and split.sums != expected.all:
-        return None
-    return replace(split.finish(), rows=rows, raw=raw_rows.sums())
+    return replace(split.finish(), rows=rows, raw=raw_rows.digest())
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
@@ -167,13 +167,10 @@ class Inventory:
     """Collector of the rows of a split or of a mirror bucket after the rules: rows for the shuffle, counts for the
     result.
 
-    `key`: unique for this try. `expected`: estimated rows of the section. `likely`: earlier result with the digest of
-    rows that don't have to be stored: if the first batch matches, no row is stored.
+    `key`: unique for this try. `expected`: estimated rows of the section.
     """
 
-    def __init__(
-        self, run: Run, key: str, expected: int, section: str, scratch: Path, sums: SplitSums | None = None
-    ) -> None:
+    def __init__(self, run: Run, key: str, expected: int, section: str, scratch: Path) -> None:
         self.run = run
         self.key = key
         self.spool_key = f"{key}.spool"
@@ -199,9 +196,6 @@ class Inventory:
         self.samples: list[pa.Table] = []
         self.histogram: np.ndarray | None = None
         self.listed = 0
-        self.expected_sums = sums
-        self.first_sums: tuple[int, int] | None = None
-        self.spared = False
         self.sums = self.loc_sums = (0, 0)
         self.lowest: str | None = None
         self.highest: str | None = None
@@ -229,10 +223,7 @@ class Inventory:
         locs = column_of(inventory, "loc")
         hashes = hash64(locs)
         self._sum(inventory, hashes)
-        if self.spared:
-            self._reach(locs)
-        else:
-            self._keep(inventory, locs, hashes)
+        self._keep(inventory, locs, hashes)
         return hashes
 
     def _reach(self, locs: pa.Array | pa.ChunkedArray) -> None:
@@ -245,9 +236,6 @@ class Inventory:
         """Add rows to the digest. `hashes`: hashes of their locs."""
         columns = [name for name in inventory.column_names if name not in PROVENANCE]
         sums = sums_of(hash_rows(inventory.select(columns), {"loc": hashes}))
-        if self.first_sums is None:
-            self.first_sums = sums
-            self.spared = self.expected_sums is not None and self.expected_sums.first == sums
         self.sums, self.loc_sums = added(self.sums, sums), added(self.loc_sums, sums_of(hashes))
 
     def _keep(self, inventory: pa.Table, locs: pa.Array, hashes: np.ndarray) -> None:
@@ -350,8 +338,6 @@ class Inventory:
             bare=self.bare,
             sums=self.sums,
             loc_sums=self.loc_sums,
-            first_sums=self.first_sums,
-            spared=self.spared,
             repeatable=self.repeatable,
         )
 

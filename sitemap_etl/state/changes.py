@@ -56,11 +56,8 @@ def changes_of_run(state: State, run_id: str) -> pa.Table | None:
 
 def notification_of(state: State, run_id: str) -> Notification | None:
     """Return the notification that belongs to the changes of a run, or None if it no longer exists."""
-    for key in (layout.notification(run_id), layout.notification_of_format_1(run_id)):
-        found = read_document(state.storage, key, Notification)
-        if found is not None:
-            return found[0]
-    return None
+    found = read_document(state.storage, layout.notification(run_id), Notification)
+    return None if found is None else found[0]
 
 
 def runs_with_changes(state: State) -> list[str]:
@@ -71,7 +68,7 @@ def runs_with_changes(state: State) -> list[str]:
     """
     kept = _kept(state)
     committed = state.current().committed
-    if committed is None:  # written by an early version
+    if committed is None:  # of a state that was repaired
         return sorted(kept)
     runs = [run for run in committed if run in kept]
     for run in sorted(kept.difference(committed)):

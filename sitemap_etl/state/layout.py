@@ -99,23 +99,17 @@ def changes(run_id: str) -> str:
     return f"{CHANGES}{run_id}/changes.parquet"
 
 
-_NOTIFICATION: Final = ("/notification.json", "/told.json")
+_NOTIFICATION: Final = "/notification.json"
 
 
 def notification(run_id: str) -> str:
     """Return the key of a run's notification."""
-    return f"{CHANGES}{run_id}{_NOTIFICATION[0]}"
-
-
-def notification_of_format_1(run_id: str) -> str:
-    """Return the key of a run's notification in state of format 1."""
-    return f"{CHANGES}{run_id}{_NOTIFICATION[1]}"
+    return f"{CHANGES}{run_id}{_NOTIFICATION}"
 
 
 def run_of_notification(key: str) -> str | None:
     """Return the run of a notification's key, or None for other keys."""
-    ending = next((ending for ending in _NOTIFICATION if key.endswith(ending)), None)
-    return None if ending is None else key.removeprefix(CHANGES).removesuffix(ending)
+    return key.removeprefix(CHANGES).removesuffix(_NOTIFICATION) if key.endswith(_NOTIFICATION) else None
 
 
 def answer(run_id: str, engine: str) -> str:

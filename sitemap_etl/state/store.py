@@ -62,9 +62,9 @@ def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str |
 def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
     """Return the document in these bytes, of any format that this version reads. `where`: its address, for messages."""
     body = unseal(data, where)
-    found = body.setdefault("format", 1)
-    if not isinstance(found, int) or found < 1:
-        raise damaged(where, f"format: expected a whole number from 1 on, got {found!r}")
+    found = body.get("format")
+    if not isinstance(found, int) or found < kind.oldest:
+        raise damaged(where, f"format: expected a whole number from {kind.oldest} on, got {found!r}")
     if found > kind.newest:
         raise Refused(
             f"{where} is a {kind.title} of format {found}, which a newer release of sitemap_etl wrote; this one "
@@ -158,7 +158,7 @@ class State:
             raise self._anothers(current, None if current.owner is None else current.owner.describe())
 
     def _check_place(self, current: Current) -> None:
-        """Raise AnothersState if the state was published to another place. Early versions recorded no place: then the
+        """Raise AnothersState if the state was published to another place. A repaired state has none: then the
         manifest's counts.
         """
         if self.owner is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Denied
 from sitemap_etl.storage.protocol import Data
 
 _CHUNK = 1 << 20
@@ -16,7 +16,7 @@ _CHUNK = 1 << 20
 class Body:
     """The bytes to put, with their size and hash. They can be read several times.
 
-    Raise `Refused` if the data is a path that can't be read.
+    Raise `Denied` if the data is a path that can't be read.
     """
 
     def __init__(self, data: Data) -> None:
@@ -26,7 +26,7 @@ class Body:
             try:
                 self.size = data.stat().st_size
             except OSError as error:
-                raise Refused(f"can't read {data} to store it: {error.strerror or error}") from error
+                raise Denied(f"can't read {data} to store it: {error.strerror or error}") from error
         elif isinstance(data, bytes | bytearray | memoryview):
             self._parts = (memoryview(data).cast("B"),)
             self.size = self._parts[0].nbytes

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, SitemapEtlError, Unavailable
 from sitemap_etl.storage.body import Body
 
 STALE_SECONDS: Final = 86_400
@@ -110,7 +110,7 @@ def turn(folder: Path, *, seconds: float = TURN_SECONDS) -> Iterator[None]:
     """Hold the folder against other writers, threads and processes alike.
 
     Raises FileNotFoundError where there is no such folder, `Unavailable` where another writer holds it for
-    longer than `seconds`, and `Refused` where it can't be locked.
+    longer than `seconds`, and `Denied` where it can't be locked.
     """
     stop = time.monotonic() + seconds
     while True:
@@ -139,7 +139,7 @@ def _lock(file: int, folder: Path, stop: float) -> None:
                     "Check for a stopped process, then try again."
                 ) from error
         except OSError as error:
-            raise Refused(
+            raise Denied(
                 f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
                 "set publish: {conditional_writes: false}, and make sure that only one run publishes at a time"
             ) from error
@@ -202,25 +202,25 @@ def _make(folder: Path, *, durable: bool) -> None:
         sync(folder.parent)
 
 
-_NOT_A_FOLDER: Final = (Refused, "one of its parent folders is a file. Move that file away.")
+_NOT_A_FOLDER: Final = (Denied, "one of its parent folders is a file. Move that file away.")
 _NO_SPACE: Final = (Unavailable, "there is no space left on the disk or in the quota. Free some space, then run again.")
-_NO_RIGHT: Final = (Refused, "permission denied for {where}. Give user {user} access to it.")
+_NO_RIGHT: Final = (Denied, "permission denied for {where}. Give user {user} access to it.")
 _ERRORS: Final[dict[int, tuple[type[SitemapEtlError], str]]] = {
     errno.EACCES: _NO_RIGHT,
     errno.EPERM: _NO_RIGHT,
-    errno.EROFS: (Refused, "the file system is read-only. Mount it writable or use another folder."),
+    errno.EROFS: (Denied, "the file system is read-only. Mount it writable or use another folder."),
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
     errno.ENOENT: (
-        Refused,
+        Denied,
         (
             "the folder {where} can't be created there: its parent allows no new folders, or is a broken "
             "link. Use another folder."
         ),
     ),
     errno.ENOTDIR: _NOT_A_FOLDER,
-    errno.EISDIR: (Refused, "it is a folder, expected a file or no file yet."),
-    errno.ENAMETOOLONG: (Refused, "the name is too long for the file system. Use shorter names."),
+    errno.EISDIR: (Denied, "it is a folder, expected a file or no file yet."),
+    errno.ENAMETOOLONG: (Denied, "the name is too long for the file system. Use shorter names."),
 }
 
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sitemap_etl.errors import ConfigError, Refused, of_ours
+from sitemap_etl.errors import ConfigError, Denied, of_ours
 from sitemap_etl.storage.body import Body
 from sitemap_etl.storage.folder import (
     MISSING,
@@ -86,14 +86,14 @@ class LocalStorage:
     def read(self, key: str, start: int, length: int) -> bytes:
         with self._errors("read", key), self._opened(self._path(key)) as file:
             if file is None:
-                raise Refused(f"{self.url_of(key)} does not exist: expected to read {length:,} bytes of it")
+                raise Denied(f"{self.url_of(key)} does not exist: expected to read {length:,} bytes of it")
             parts: list[bytes] = []
             at, stop = start, start + length
             while at < stop and (part := os.pread(file, stop - at, at)):
                 parts.append(part)
                 at += len(part)
             if at < stop:
-                raise Refused(
+                raise Denied(
                     f"{self.url_of(key)} holds {os.fstat(file).st_size:,} bytes: "
                     f"expected {length:,} from byte {start:,} on. It is not the file that was described."
                 )
@@ -186,7 +186,7 @@ class LocalStorage:
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int | None]:
-        """Yield the file's descriptor, or None if the key names no file. Raise `Refused` if it is not a file."""
+        """Yield the file's descriptor, or None if the key names no file. Raise `Denied` if it is not a file."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except MISSING:
@@ -209,7 +209,7 @@ class LocalStorage:
     def _place(self, key: str, path: Path, beside: Path, expect: Expect) -> None:
         """Move the temporary file to its final path."""
         if path.is_dir():
-            raise Refused(f"{path} is a folder: expected a file or no file yet. Move it away or use another name.")
+            raise Denied(f"{path} is a folder: expected a file or no file yet. Move it away or use another name.")
         if expect is ABSENT and self.conditional:
             try:
                 link_or_rename(beside, path)
@@ -253,9 +253,9 @@ class LocalStorage:
         sweep(folder)
 
     def _check_root(self) -> None:
-        """Raise `Refused` if the folder is a file. A missing folder is fine: it is empty."""
+        """Raise `Denied` if the folder is a file. A missing folder is fine: it is empty."""
         if self._root.exists() and not self._root.is_dir():
-            raise Refused(f"{self._root} is a file: expected a folder, or no file yet")
+            raise Denied(f"{self._root} is a file: expected a folder, or no file yet")
 
     @contextmanager
     def _errors(self, action: str, key: str) -> Iterator[None]:

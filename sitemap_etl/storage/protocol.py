@@ -90,7 +90,7 @@ class Unreadable(Unavailable):
 class Storage(Protocol):
     """An object store or a folder. Several threads can use it.
 
-    Any method can raise `Unavailable` if the store does not answer (a put may or may not have happened), `Refused` if
+    Any method can raise `Unavailable` if the store does not answer (a put may or may not have happened), `Denied` if
     the store refuses, and `ConfigError` if a key is not valid.
     """
 
@@ -116,7 +116,7 @@ class Storage(Protocol):
         """Return the object, or None if there is none."""
 
     def read(self, key: str, start: int, length: int) -> bytes:
-        """Return exactly `length` bytes from byte `start`. Raise `Refused` if the object is missing or too short."""
+        """Return exactly `length` bytes from byte `start`. Raise `Denied` if the object is missing or too short."""
 
     def stat(self, key: str) -> Stat | None:
         """Return the metadata of the object, or None if there is none."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from sitemap_etl.errors import ConfigError, Refused, Unavailable, of_ours
+from sitemap_etl.errors import ConfigError, Denied, Unavailable, of_ours
 from sitemap_etl.limits import PUT_BYTES
 from sitemap_etl.s3 import FAILURES, S3Client, code_of, condition_failed, status_of, translated
 from sitemap_etl.storage.body import Body
@@ -116,7 +116,7 @@ class S3Storage:
             except ClientError as error:
                 if says_missing(error):
                     say = f"{self.url_of(key)} does not exist: expected to read {length:,} bytes of it"
-                    raise Refused(say) from error
+                    raise Denied(say) from error
                 if status_of(error) == 416:
                     size = error.response.get("Error", {}).get("ActualObjectSize", "")
                     raise self._too_short(key, start, length, size) from error
@@ -163,7 +163,7 @@ class S3Storage:
         name = self._name(key)
         body = Body(data)
         if body.size > PUT_BYTES:
-            raise Refused(
+            raise Denied(
                 f"can't write {self.url_of(key)}: it has {body.size:,} bytes, but one PUT takes at most {PUT_BYTES:,}"
             )
         options: dict[str, Any] = {"ContentType": content_type, **self._encryption}
@@ -300,8 +300,8 @@ class S3Storage:
         size = answer.get("ContentRange", "").rpartition("/")[2]
         return stat_of(key, answer | {"ContentLength": int(size) if size.isdigit() else answer.get("ContentLength")})
 
-    def _too_short(self, key: str, start: int, length: int, size: str) -> Refused:
-        return Refused(
+    def _too_short(self, key: str, start: int, length: int, size: str) -> Denied:
+        return Denied(
             f"{self.url_of(key)} holds {size or 'fewer'} bytes: expected {length:,} from byte {start:,} on. "
             "It is not the object that was described."
         )

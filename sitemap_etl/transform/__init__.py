@@ -23,9 +23,9 @@ from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
 from sitemap_etl.transform.columns import count_beyond, inventory_of, of_calendar, source_dates
 from sitemap_etl.transform.hooks import is_repeatable, run_hook, where_mask
-from sitemap_etl.transform.rules import CONTRACT, Clock, Hook, Rules
+from sitemap_etl.transform.rules import Clock, Hook, Rules
 
-__all__ = ["CONTRACT", "DELETED", "Clock", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
+__all__ = ["DELETED", "Clock", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
 
 _NO_ROWS: Final = pa.schema([INVENTORY.field("loc"), INVENTORY.field("row")]).empty_table()
 

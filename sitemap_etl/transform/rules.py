@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import urls
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.settings import Section
+from sitemap_etl.settings import CONTRACT, Section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,21 +21,6 @@ RULES: Final = 5
 It is in the digests that tell whether rows can skip the rules. Under a new number the next run applies the rules to
 all rows that it reads or has in a mirror. `tests/data/rules` has rows with their results, which fail without one.
 """
-
-CONTRACT: Final = (
-    "loc",
-    "lastmod",
-    "changefreq",
-    "priority",
-    "exclude",
-    "images",
-    "videos",
-    "title",
-    "publication_date",
-    "alternates",
-    "mobile",
-)
-"""The columns that mean something in every source; any other is a signal for rules."""
 
 
 class Clock:
@@ -94,10 +79,6 @@ class Rules(Frozen):
 
     def _named(self, contract: Iterable[str]) -> set[str]:
         section = self.settings
-        named = {*contract, *section.lastmod.columns, *section.priority.columns, *section.changefreq.columns}
-        if section.lastmod.until_changed:
-            named.add(section.lastmod.until_changed)
-        if section.alternates:
-            named |= {section.alternates.group, section.alternates.hreflang}
+        named = {*contract, *section.rule_columns}
         deleted = {self.deleted} if self.deleted else set()
         return {section.columns.get(name, name) for name in named} | deleted

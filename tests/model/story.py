@@ -262,7 +262,30 @@ class Story(Edits):
             self._stage(night, done, columns)
             self.refused = tuple(name for name, answer in night.gates.items() if answer is not False)
         else:
+            sound = not self.broken and not night.stay
             self._settle(night, done, columns, forced=asked.forced, ping=asked.ping)
+            if sound and self.count % 2 == 0:
+                self._repeated_in_full(night)
+
+    def _repeated_in_full(self, night: Night) -> None:
+        """Play the run once more with `--full --dry-run`. What that would write, the run missed.
+
+        Rows that an incremental read can't see are left out: a full read is there to find them.
+        """
+        for name, mirror in night.mirrors.items():
+            spec = self.world.specs[name]
+            rows = self.world.source(spec).rows
+            key, gone = night.keys(name)["from"]["key"], night.keys(name)["from"].get("deleted")
+            live = {row[key]: row for row in rows if gone is None or row[gone] in (None, False, 0, "")}
+            if live != mirror.rows:
+                return
+        self._tally("repeated in full")
+        done = self.world.run(ping=False, full=True, dry_run=True)
+        planned = {} if done.summary is None else done.summary["plan"]
+        found = {each: planned.get(each) for each in ("write", "retire", "unmanaged")}
+        problems = [f"repeated in full, it {self._ended(done)}"] if done.summary is None else []
+        problems += [f"repeated in full, the run would {each} {keys}" for each, keys in found.items() if keys]
+        self._fail(problems)
 
     @staticmethod
     def _status(done: Done) -> str:

@@ -11,7 +11,7 @@ import yaml
 from tests.support.airflow import Airflow
 from tests.support.command import call
 
-STAGES = ["plan", "build", "extract", "partition", "render", "publish", "ping"]
+STAGES = ["plan", "build", "extract", "decide", "retransform", "partition", "render", "publish", "ping"]
 CLUSTERS = ["clusters", "collect", "align"]
 SITE = "https://shop.example"
 

@@ -19,6 +19,7 @@ CALLED: Final = {
     "dag": "airflow",
     "distributed": "airflow",
     "served": "publish",
+    "storage": "s3",
     "tables": "sources",
     "names": "sources",
 }

@@ -12,5 +12,5 @@ def until(what: Callable[[], Any], seconds: float) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.5)
+        time.sleep(0.05)
     return found

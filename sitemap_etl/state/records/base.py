@@ -12,7 +12,7 @@ FORMAT: Final = 2
 """Format of state documents that this version writes. It reads all earlier formats."""
 INTENT_FORMAT: Final = 3
 """The format of intents. Earlier ones are read."""
-RUN_FORMAT: Final = 3
+RUN_FORMAT: Final = 4
 """Format of the documents in a run's folder, and of the rows beside them. Earlier formats are refused."""
 
 
@@ -31,6 +31,7 @@ class Document(Record):
     format: int = field(default=FORMAT, kw_only=True)
 
     newest: ClassVar[int] = FORMAT
+    oldest: ClassVar[int] = FORMAT  # lower numbers are damage
     title: ClassVar[str] = "object"  # what messages call it
 
     @classmethod
@@ -45,6 +46,7 @@ class RunDocument(Document):
     format: int = field(default=RUN_FORMAT, kw_only=True)
 
     newest: ClassVar[int] = RUN_FORMAT
+    oldest: ClassVar[int] = 1
 
 
 class Summed(Record):
@@ -54,8 +56,3 @@ class Summed(Record):
         names = [entry.name for entry in fields(self) if entry.name != "unknown"]
         summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
         return replace(self, **summed)
-
-
-def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
-    """Return the object with keys of an earlier format renamed: `names` maps old to new."""
-    return {names.get(key, key): value for key, value in data.items()}

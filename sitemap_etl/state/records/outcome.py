@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from sitemap_etl.frames import Tally
-from sitemap_etl.state.records.base import Document, Record, renamed
+from sitemap_etl.state.records.base import Document, Record
 from sitemap_etl.state.records.mirrors import Drift
 from sitemap_etl.state.records.published import Answered, Counts, Gate
 from sitemap_etl.state.records.run import Checked, Clusters, FileLines
@@ -136,6 +136,7 @@ class Summary(Document):
     shape: Mapping[str, Shape] = field(default_factory=dict)  # of the set as it is, or would be
     quiet: Mapping[str, str] = field(default_factory=dict)  # sections in which nothing differed → who rendered them
     site_file: str | None = None
+    rolled_back_to: str | None = None  # the run whose release this run published again
 
     title: ClassVar[str] = "summary"
 
@@ -143,11 +144,6 @@ class Summary(Document):
     def total(self) -> Counts:
         """The counts of the site, without views."""
         return total(self.sections, self.views)
-
-    @classmethod
-    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        plan = data.get("plan")
-        return data if plan is None else {**data, "plan": renamed(plan, broken_off="interrupted", foreign="unmanaged")}
 
 
 class Attempt(Document):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
-from sitemap_etl.state.records.base import INTENT_FORMAT, Document, Record, renamed
+from sitemap_etl.state.records.base import FORMAT, INTENT_FORMAT, Document, Record
 from sitemap_etl.state.records.mirrors import KnownRobots
 from sitemap_etl.state.records.published import Retired
 from sitemap_etl.state.records.run import MadeFrom
@@ -65,7 +65,7 @@ class Current(Document):
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
     versions: Mapping[str, str] = field(default_factory=dict)  # section of a table → hash of what it was made from
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # section → what it was made from
-    owner: Owner | None = None  # None: a release that did not record it
+    owner: Owner | None = None  # None: a state that was repaired
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
     suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when
     serial: int = 0  # of its swaps: no two of its versions are the same bytes, so that no condition on one holds again
@@ -95,12 +95,12 @@ class Intent(Document):
     format: int = field(default=INTENT_FORMAT, kw_only=True)
 
     newest: ClassVar[int] = INTENT_FORMAT
+    oldest: ClassVar[int] = FORMAT
     title: ClassVar[str] = "intent"
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        writes = list(data.get("writes", ()))  # up to format 2, a mapping from keys to hashes
-        return {**renamed(data, doubtful="suspect", foreign="unmanaged"), "writes": writes}
+        return {**data, "writes": list(data.get("writes", ()))}  # up to format 2, a mapping from keys to hashes
 
     @property
     def touched(self) -> set[str]:
@@ -143,6 +143,6 @@ class Notification(Document):
     quiet_because: str | None
     by_hand: bool = False  # a person asked for it: no share of the site is too much
     covers: tuple[str, ...] = ()  # runs whose changes are among these
-    changes_sha256: str | None = None  # of the bytes of its changes; None: format 1
+    changes_sha256: str | None = None  # of the bytes of its changes
 
     title: ClassVar[str] = "notification"

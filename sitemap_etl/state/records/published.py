@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from sitemap_etl.state.records.base import Document, Record, Summed, renamed
+from sitemap_etl.state.records.base import Document, Record, Summed
 
 GateStatus: TypeAlias = Literal["ok", "warned", "refused", "forced"]
 ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
@@ -108,7 +108,7 @@ class SectionState(Record):
 
     next_number: int = 1  # number of the next new file; it never goes down
     rule: str | None = None  # digest of the fingerprint's definition; a new one resets fingerprints
-    kinds: tuple[tuple[str, str], ...] | None = None  # fingerprint's columns and types; None: no rule, or format 1
+    kinds: tuple[tuple[str, str], ...] | None = None  # fingerprint's columns and types; None: no rule
     listed: int = 0  # listed URLs
     view: bool = False  # True if the section is a view
     dated: bool = True  # True if it has a lastmod rule; without one, other content counts as a change
@@ -219,11 +219,6 @@ class Manifest(Document):
     distinct: bool = False  # whether it was made sure that no loc stands twice outside views
 
     title: ClassVar[str] = "manifest"
-
-    @classmethod
-    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        sections = {name: renamed(state, departed="removed_lately") for name, state in data["sections"].items()}
-        return {**data, "sections": sections}
 
     def of(self, section: str) -> list[Entry]:
         """Return the section's shards in the order of their ranges."""

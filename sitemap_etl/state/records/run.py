@@ -55,38 +55,25 @@ class Reading(Record):
     table: str | None = None  # identity of the table; it differs if a table was dropped and created again
 
 
-class RawSums(Record):
-    """The sums of a split's rows as they were read (see hashes.sums_of): of those of its first batch, and of all.
+class RawDigest(Record):
+    """Digest of a split's rows as they were read. `first` and `all` are sums of their hashes (hashes.sums_of)."""
 
-    Only of a split of which the rules listed every row, and of which they had nothing to tell.
-    """
-
-    form: str  # hash of the names and types of their columns
+    form: str  # hash of the names and types of the columns; empty if nothing was read
     rows: int
-    first: tuple[int, int]
+    first: tuple[int, int]  # of the first rows, which show early that others differ
     all: tuple[int, int]
 
 
-class SplitSums(Record):
-    """What tells whether a split is as it was: the sums of its rows after the rules, of the first batch and of all.
+class SplitDigest(Record):
+    """Digest of a split's raw rows, and what the rules made of them. The rest is as in `Transformed`.
 
-    `raw`: likewise before the rules, which need not be applied where they are the same.
+    Other sections depend on it: they list no page that this one lists.
     """
 
-    first: tuple[int, int]
-    all: tuple[int, int]
-    locs: tuple[int, int]  # of their locs alone
-    ends: tuple[str, str] | None = None  # the lowest and the highest of these
-    raw: RawSums | None = None
-    bare: tuple[int, str] = (0, "")  # as in `Transformed`
-
-
-class Agreed(Record):
-    """What the receipts of a section's splits have in common: each as in `Transformed`, `tags` of all."""
-
-    columns: tuple[str, ...]
-    kinds: tuple[tuple[str, str], ...] | None
-    tags: tuple[str, ...]
+    raw: RawDigest
+    inventory: int
+    loc_sums: tuple[int, int]
+    ends: tuple[str, str] | None = None
 
 
 class MadeFrom(Record):
@@ -103,12 +90,12 @@ class MadeFrom(Record):
     form: str  # hash of what its columns are
     others: str  # hash of what other sections decide about it
     made: str  # hash of its settings, and of what was made
+    ends: tuple[str, str] | None = None  # the lowest and the highest loc of its inventory
     dated: int = 0  # listed pages with a lastmod
-    splits: tuple[SplitSums, ...] = ()  # in the order of the plan's units; none where a mirror is kept
-    agreed: Agreed | None = None  # of those splits, where they have something in common
-    expects: bool = False  # whether the next night is likely to find nothing that differs
-    source: str | None = None  # hash of the rules, and of its mirror if it has one; None: it may change by itself
-    applied_by: str = ""  # the run that applied the rules to that, and told what came of them
+    digests: tuple[SplitDigest, ...] = ()  # in the order of the plan's units; empty if a split has to be transformed
+    expects: bool = False  # True if the next run is likely to find it unchanged
+    source: str | None = None  # hash of the rules, and of its mirror if it has one; None: the rules must be applied
+    applied_by: str = ""  # the run that applied the rules, and reported the result
 
 
 class Plan(RunDocument):
@@ -132,7 +119,7 @@ class Plan(RunDocument):
     given: bool = False  # whether a person said its time
     versions: Mapping[str, str] = field(default_factory=dict)  # of sections of tables: as in `Current`
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
-    expected: tuple[str, ...] = ()  # sections in which nothing is likely to differ from that
+    expected: tuple[str, ...] = ()  # sections that are likely unchanged since then
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
     before: str | None = None  # the run that had ended well last; None: none had, or an older release made the plan
 
@@ -205,10 +192,8 @@ class Transformed(RunDocument):
     columns: tuple[str, ...] = ()
     sums: tuple[int, int] | None = None  # of the hashes of its inventory's rows (hashes.sums_of); None: not recorded
     loc_sums: tuple[int, int] | None = None  # of those of their locs alone
-    first_sums: tuple[int, int] | None = None  # as `sums`, of the first batch
-    raw: RawSums | None = None
-    spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
-    as_read: bool = False  # that was seen before the rules, which were not applied
+    raw: RawDigest | None = None  # of the rows as they were read; None if they can't be compared
+    unchanged: bool = False  # raw rows and rules are those of an earlier run: no rule was applied, nothing is stored
     repeatable: bool = False  # the rules make the same of the same rows on a later run
     bare: tuple[int, str] = (0, "")  # addresses without a leading slash, and one of them
     held: str | None = None
