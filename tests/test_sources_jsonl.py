@@ -313,3 +313,13 @@ def test_keys_of_all_lines_together_are_bounded(tmp_path: Path) -> None:
 def test_a_key_of_several_kinds_changes_nothing_about_the_others(tmp_path: Path) -> None:
     lines = [{"v": 1, "whole": 1, "number": 1}, {"v": "a", "whole": -1, "number": -1.5}]
     assert table(write(tmp_path / "a.jsonl", *lines)).to_pylist() == [{**lines[0], "v": "1"}, lines[1]]
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(1024)])
+def test_lines_that_are_compressed_twice_are_named(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(gzip.compress(b'{"loc": "/a"}\n') + tail))
+    with pytest.raises(
+        InvalidSource, match=r"a\.jsonl\.gz is compressed with gzip more than once: unpack it, with  gzip"
+    ):
+        sources.plan_jsonl(path)

@@ -197,7 +197,10 @@ class Crawl:
             self.asked.add(origin(target.url))
             if is_home(target.url):
                 robots = self.options.robots
-                found, way = sitemaps_of(target.url, self.fetcher, guarded=public, robots=robots)
+                found, way, unanswered = sitemaps_of(target.url, self.fetcher, guarded=public, robots=robots)
+                if unanswered:
+                    self.findings += unanswered
+                    return
                 self.notes.append(way)
                 yield from (Work(source) for source in found)
                 if found:

@@ -172,7 +172,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
     _report_namespaces(verdict, faults, elements=kind not in {"urlset", "index"})
     if kind not in {"urlset", "index"}:
         return Document(kind, data)
-    return Document(kind, data, flat(data))
+    return Document(kind, data, flat(data, scoped=bool(verdict.elements)))
 
 
 def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> None:

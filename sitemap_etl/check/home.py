@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from sitemap_etl.check.document import sniffed
 from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.report import Faults
+from sitemap_etl.check.report import Faults, Finding
 from sitemap_etl.check.sources import WebFile
 from sitemap_etl.urls import origin
 
@@ -36,23 +36,26 @@ def is_home(url: str) -> bool:
     return parts.path in {"", "/"} and not parts.query and not parts.fragment
 
 
-def sitemaps_of(url: str, fetcher: Fetcher, *, guarded: bool, robots: bool) -> tuple[list[WebFile], str]:
-    """Return the files to check for a site, with a sentence about how they were found.
+def sitemaps_of(url: str, fetcher: Fetcher, *, guarded: bool, robots: bool) -> tuple[list[WebFile], str, list[Finding]]:
+    """Return the files to check for a site, a sentence about how they were found, and why the site did not answer.
 
     The file is robots.txt if it names sitemaps, otherwise the first of the usual addresses with a sitemap. If there is
-    neither, the list is empty. `robots`: robots.txt can be requested. Raise `Stopped`.
+    neither, the list is empty. There are findings only if no request was answered, of the first one. `robots`:
+    robots.txt can be requested. Raise `Stopped`.
     """
     home = origin(url)
-    if robots:
-        taken = fetcher.get(f"{home}/robots.txt", _ROBOTS, Faults(home), guarded=guarded)
-        named = len(_SITEMAP.findall(taken.data)) if taken is not None else 0
-        if named:
-            return [WebFile(f"{home}/robots.txt", fetcher, guarded)], (
-                f"{home}/robots.txt names {named:,} sitemap{'s' if named > 1 else ''}."
-            )
-    before = f"{home}/robots.txt names no sitemap; " if robots else ""
-    for path in USUAL:
-        taken = fetcher.get(home + path, _BEGINNING, Faults(home), guarded=guarded)
-        if taken is not None and sniffed(taken.data, path) in {"urlset", "index", "text"}:
-            return [WebFile(home + path, fetcher, guarded)], f"{before}a sitemap was found at {home}{path}."
-    return [], f"{before}no sitemap was found at the usual addresses ({', '.join(USUAL)})."
+    before, first, answered = "", None, False
+    for path in (*(["/robots.txt"] if robots else []), *USUAL):
+        faults = Faults(home + path)
+        taken = fetcher.get(home + path, _ROBOTS if path == "/robots.txt" else _BEGINNING, faults, guarded=guarded)
+        first, answered = first or faults, answered or taken is not None
+        file = WebFile(home + path, fetcher, guarded)
+        if path == "/robots.txt":
+            named = len(_SITEMAP.findall(taken.data)) if taken is not None else 0
+            if named:
+                return [file], f"{home}/robots.txt names {named:,} sitemap{'s' if named > 1 else ''}.", []
+            before = f"{home}/robots.txt {'names no sitemap' if taken is not None else 'did not answer'}; "
+        elif taken is not None and sniffed(taken.data, path) in {"urlset", "index", "text"}:
+            return [file], f"{before}a sitemap was found at {home}{path}.", []
+    found = [] if answered or first is None else list(first.findings())
+    return [], f"{before}no sitemap was found at the usual addresses ({', '.join(USUAL)}).", found

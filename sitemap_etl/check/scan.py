@@ -284,7 +284,8 @@ def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
 class Flat(Frozen):
     """Document with the namespaces of its prefixes. `marked` is `data` with marks.
 
-    moved: True if a prefix has different namespaces in different places; `prefixes` then has the first one.
+    moved: True if a prefix has different namespaces in different places, or none in some; `prefixes` then has the first
+    one.
     """
 
     data: bytes
@@ -293,11 +294,14 @@ class Flat(Frozen):
     moved: bool = False
 
 
-def flat(data: bytes) -> Flat:
-    """The document with what disturbs a scan marked; it is well-formed, with a root."""
+def flat(data: bytes, *, scoped: bool = False) -> Flat:
+    """Return the document with what disturbs a scan marked; it is well-formed, with a root.
+
+    `scoped`: True if a prefix is used outside of the elements that declare it.
+    """
     plain = marked(data)
     meanings = {"xml": _XML}
-    moved = False
+    moved = scoped
     for prefix, uri, on_root in _declarations(plain):
         late_default = not on_root and prefix == "" and prefix not in meanings
         moved |= late_default or meanings.setdefault(prefix, uri) != uri

@@ -24,10 +24,10 @@ _OF_NAMESPACES: Final = frozenset(
         expat.errors.XML_ERROR_RESERVED_PREFIX_XML,
         expat.errors.XML_ERROR_RESERVED_PREFIX_XMLNS,
         expat.errors.XML_ERROR_RESERVED_NAMESPACE_URI,
+        expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE,  # of two prefixes with one namespace
     )
 )
-"""Error codes of Expat for documents that are well-formed without namespaces."""
-_DUPLICATE: Final = expat.errors.codes[expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE]
+"""Error codes of Expat for documents that can be well-formed without namespaces."""
 _KEYS: Final = 64
 """Maximum distinct faults of a kind."""
 
@@ -89,10 +89,11 @@ def judge(data: bytes, *, as_tree: bool = False) -> Mistake | Namespaces:
     rejected = _rejected(data)
     if rejected is None:
         return Namespaces()
-    if rejected.code in _OF_NAMESPACES or (
-        rejected.code == _DUPLICATE and _rejected(data, with_namespaces=False) is None
-    ):
-        return _namespaces(data)
+    if rejected.code in _OF_NAMESPACES:
+        # Expat stops at the first fault, and a fault that other readers reject can follow.
+        rejected = _rejected(data, with_namespaces=False)
+        if rejected is None:
+            return _namespaces(data)
     return Mistake(expat.ErrorString(rejected.code), rejected.lineno, rejected.offset + 1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from sitemap_etl.config import Section, Site, revealed
@@ -15,7 +17,9 @@ from sitemap_etl.stages.about import about
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing, own_robots
 from sitemap_etl.stages.rules import rules_of
-from sitemap_etl.stages.run import Environment, state_of
+from sitemap_etl.stages.run import Environment, open_public, open_work, state_of
+from sitemap_etl.state import layout
+from sitemap_etl.state.conditions import try_writes
 
 _SHOWN: Final = 3
 """Reasons shown per section."""
@@ -84,14 +88,23 @@ def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
 
 
 def _storages(site: Site, environment: Environment) -> list[Problem]:
+    """Return the problems of the storages: a run's writes are tried, and what they leave is removed."""
     publish = site.publish
     problems: list[Problem] = []
-    places = {"work": (site.work, "sitemap.xml"), "publish.to": (publish.to, "sitemap.xml")}
-    if publish.root is not None and publish.root != publish.to:
-        places["publish.root"] = publish.root, "robots.txt"  # all that a job needs to be allowed there
-    for key, (url, name) in places.items():
+    root = publish.root if publish.root != publish.to else None
+    steps: list[tuple[str, Callable[[], object]]] = [
+        ("work", lambda: try_writes(open_work(site, environment), layout.PROBE)),
+        ("publish.to", lambda: try_writes(open_public(site, publish.to, environment), layout.PUBLIC_PROBE)),
+    ]
+    if root is not None:
+        storage = partial(open_public, site, root, environment)
+        if root.startswith("s3://"):  # robots.txt is all that a job needs to be allowed there
+            steps.append(("publish.root", lambda: storage().stat("robots.txt")))
+        else:
+            steps.append(("publish.root", lambda: try_writes(storage(), layout.PUBLIC_PROBE)))
+    for key, step in steps:
         try:
-            environment.open_storage(url, checksums=publish.checksums).stat(name)
+            step()
         except SitemapEtlError as error:
             problems += _problems(key, error)
     return problems

@@ -309,6 +309,7 @@ CONFLICTS: Final = ("ConditionalRequestConflict", "OperationAborted")
 _REDIRECTS: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
 _PASSING: Final = (*CONFLICTS, "SlowDown", "Throttling", "RequestTimeout")
 _RIGHTS: Final = {"read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject", "list": "s3:ListBucket"}
+_BAD_REQUEST: Final = 400
 _THROTTLED: Final = 429
 _SERVER_FAULT: Final = 500
 
@@ -365,6 +366,8 @@ def _answered(
     )
     if status >= _SERVER_FAULT or status == _THROTTLED or code in _PASSING:
         kind, advice = Unavailable, " Try again later."
+    elif status == _BAD_REQUEST and "checksum" in f"{code} {text}".lower():
+        advice = " The store doesn't know the checksums of the request. Set publish: {checksums: when_required}."
     return kind(f"{say}the store answered {answer}{f': {text}' if text else ''}.{advice}")
 
 

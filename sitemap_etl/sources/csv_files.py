@@ -12,7 +12,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +34,7 @@ from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
-from sitemap_etl.sources.text import BLOCK_BYTES, GZIP, Blocks, Read, blocks, bundled, packed
+from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, Read, blocks, bundled, packed
 
 SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
@@ -255,11 +254,6 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
         form = text.form or form
         found = find_header(file, form, text)
     except UnicodeDecodeError as error:
-        if text.peek().startswith(GZIP) and PurePath(file.path).suffix.lower() == ".gz":
-            raise InvalidSource(
-                f"{file.path} is compressed with gzip more than once: unpack it, with  "
-                f"gzip -dc {PurePath(file.path).name} > once.csv.gz"
-            ) from error
         raise no_csv(file) or _not_utf8(file, form) from error
     except SitemapEtlError as error:
         raise no_csv(file) or error from error

@@ -48,7 +48,24 @@ _R = TypeVar("_R")
 
 
 class NothingFound(InvalidSource):
-    """The file doesn't exist, or not yet."""
+    """The file doesn't exist, or not yet. `pattern`: of the files of other names that its folder has, or ""."""
+
+    pattern = ""
+
+    @classmethod
+    def among(cls, missing: str, folder: str, others: Sequence[str]) -> NothingFound:
+        """Return the error for a folder that has only these files (relative paths)."""
+        visible = [name for name in others if not any(part.startswith((".", "_")) for part in name.split("/"))]
+        if not visible:
+            return cls(missing)
+        pattern = f"{folder.rstrip('/')}/{'**/' * any('/' in name for name in visible)}*"
+        count = "1 file" if len(visible) == 1 else f"{len(visible):,} files"
+        error = cls(
+            f"{missing}. The folder has {count} of other names, such as {visible[0]}. To read them, write a pattern: "
+            f"{pattern}"
+        )
+        error.pattern = pattern
+        return error
 
 
 class File(Frozen):
@@ -281,7 +298,7 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str
         raise InvalidSource(f"{odd[0]} is a named pipe, a device or a socket: expected a file")
     others += odd
     if not files:
-        raise NothingFound(missing)
+        raise NothingFound.among(missing, text, others)
     table = tables.table_on_disk(file.path for file in files) if names != [text] else None
     if table is not None:
         raise tables.refused(text, table)
@@ -311,9 +328,8 @@ def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[Fi
         elif not pattern and not found.endswith("/"):
             others.append(found[len(prefix) :])
     if not taken:
-        raise NothingFound(
-            f"no file matches {text}" if wild else f"there is no file {text}, and no folder with *{suffixes[0]}"
-        )
+        missing = f"no file matches {text}" if wild else f"there is no file {text}, and no folder with *{suffixes[0]}"
+        raise NothingFound.among(missing, text, others)
     for folder in tables.folders_of(taken):
         kind = in_tables.get(folder) or (_kind_in_s3(bucket, folder) if prefix.startswith(folder) else None)
         if kind is not None:

@@ -22,7 +22,7 @@ from sitemap_etl.settings.sources import UNQUOTED_NULL
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files, tables
 from sitemap_etl.sources.csv_header import csv_rows
 from sitemap_etl.sources.escapes import LETTERS
-from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
+from sitemap_etl.sources.files import S3, File, NothingFound, everything_in, locate
 from sitemap_etl.sources.formats import FIRST
 from sitemap_etl.sources.text import blocks, own_delimiter, separator_line
 from sitemap_etl.urls import PLACEHOLDERS
@@ -68,7 +68,14 @@ def recognize(address: str) -> Recognized:
     table = _table(address)
     if table is not None:
         return table
-    files = [file for file in locate(address, tuple(itertools.chain(*_ENDINGS.values()))) if file.size]
+    try:
+        found = locate(address, tuple(itertools.chain(*_ENDINGS.values())))
+    except NothingFound as error:
+        if not error.pattern:
+            raise
+        address = error.pattern
+        found = locate(address, ())
+    files = [file for file in found if file.size]
     if not files:
         raise InvalidSource(f"{address} is empty: expected at least one row")
     kinds = {file: _kind(file) for file in files[:_SOME]}
@@ -128,8 +135,8 @@ def _kind(file: File) -> str:
     for kind, endings in _ENDINGS.items():
         if file.path.lower().endswith(endings):
             return kind
-    with reading(file, stream=True) as stream:
-        first = stream.read(FIRST).removeprefix(codecs.BOM_UTF8).lstrip()
+    with blocks(file) as text:
+        first = text.peek()[:FIRST].lstrip()
     return "parquet" if first.startswith(b"PAR1") else "jsonl" if first.startswith(b"{") else "csv"
 
 

@@ -134,7 +134,7 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
     Unavailable.
     """
     with _unpacked(file) as unpacked:
-        read = unpacked
+        read = _once(unpacked, file) if PurePath(file.path).suffix.lower() == ".gz" else unpacked
         if form is not None and form.encoding != "utf-8":
             read = _Decoded(read, form.encoding, file.path).read
         read = _Unmarked(read).read
@@ -197,6 +197,24 @@ def _unpacked(file: File) -> Iterator[Read]:
                 raise translated(error, file.path) from error
         else:
             yield whole(raw.read)
+
+
+def _once(read: Read, file: File) -> Read:
+    """Return the stream, which raises `InvalidSource` if its unpacked bytes are compressed with gzip again."""
+    began = False
+
+    def checked(size: int) -> bytes:
+        nonlocal began
+        data = read(size)
+        if not began and data.startswith(GZIP):
+            name = PurePath(file.path).name
+            raise InvalidSource(
+                f"{file.path} is compressed with gzip more than once: unpack it, with  gzip -dc {name} > once-{name}"
+            )
+        began = True
+        return data
+
+    return checked
 
 
 def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:

@@ -300,15 +300,16 @@ class Run:
 
     def public(self) -> Storage:
         """Where the files go."""
-        return _open_public(self.site, self.site.publish.to, self.environment)
+        return open_public(self.site, self.site.publish.to, self.environment)
 
     def root(self) -> Storage | None:
         """What serves the site's root: robots.txt and key files go there."""
         root = self.site.publish.root
-        return None if root is None else _open_public(self.site, root, self.environment)
+        return None if root is None else open_public(self.site, root, self.environment)
 
 
-def _open_public(site: Site, url: str, environment: Environment) -> Storage:
+def open_public(site: Site, url: str, environment: Environment) -> Storage:
+    """Return the storage of a public folder, as the site's `publish` sets it up."""
     publish = site.publish
     return environment.open_storage(
         url, conditional_writes=publish.conditional_writes, sse=publish.sse, checksums=publish.checksums
@@ -333,7 +334,7 @@ def state_of(
     """
 
     def place(url: str) -> Place:
-        storage = _open_public(site, url, environment)
+        storage = open_public(site, url, environment)
         return Place(storage.place, None if url.startswith("s3://") else url)
 
     def owner() -> Owner:

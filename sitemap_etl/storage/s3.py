@@ -36,6 +36,7 @@ from sitemap_etl.storage.protocol import (
 from sitemap_etl.storage.s3_answers import (
     Broken,
     Changed,
+    bare_etag,
     data_of,
     date_of,
     decided,
@@ -228,7 +229,7 @@ class S3Storage:
             for entry in answer.get("Contents", ()):
                 if not entry["Key"].endswith("/"):  # consoles make such objects to show a folder
                     key = entry["Key"][len(self._prefix) :]
-                    yield Stat(key, entry["Size"], entry["ETag"].strip('"'), entry["LastModified"].astimezone(UTC))
+                    yield Stat(key, entry["Size"], bare_etag(entry["ETag"]), entry["LastModified"].astimezone(UTC))
             if not answer["IsTruncated"]:
                 return
             asked["ContinuationToken"] = answer["NextContinuationToken"]

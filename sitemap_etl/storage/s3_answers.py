@@ -98,10 +98,18 @@ def stat_of(key: str, answer: dict[str, Any]) -> Stat:
 
 
 def etag_of(answer: dict[str, Any]) -> str:
-    """The etag without its quotes. Raises `Broken`."""
+    """Return the etag without its quotes. Raise `Broken`."""
     if "ETag" not in answer:
         raise Broken("it lacks an ETag")
-    return str(answer["ETag"]).strip('"')
+    return bare_etag(answer["ETag"])
+
+
+def bare_etag(written: str) -> str:
+    """Return an etag without its quotes, and without the mark of a weak one.
+
+    Proxies that compress mark the etags of a store as weak. The store itself compares them without the mark.
+    """
+    return written.removeprefix("W/").strip('"')
 
 
 def date_of(answer: dict[str, Any]) -> datetime:
