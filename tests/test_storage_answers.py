@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.state import layout
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storage
 from tests.support.proxy import CARELESS, Fault, FaultProxy, Seen
@@ -65,7 +65,7 @@ SHAPES = [
     Shape("AWS: a part that broke", 500, error("InternalError", "We encountered an internal error. Please try again."),
           Unavailable, "Try again later", 2),
     Shape("AWS: no such header", 501, error("NotImplemented", HEADER, "<Header>If-None-Match</Header>"),
-          Refused, CONDITIONS),
+          Denied, CONDITIONS),
     Shape("AWS: it took too long to come", 400, error("RequestTimeout", "Your socket connection to the server was not "
           "read from or written to within the timeout period."), Unavailable, "Try again later", 2),
     Shape("MinIO: a condition failed", 412, error("PreconditionFailed", HOLD, "<Resource>/b/k</Resource>"),
@@ -74,12 +74,12 @@ SHAPES = [
           "your request rate"), Unavailable, "503 SlowDownWrite", 2),
     Shape("MinIO: it is starting", 503, error("XMinioServerNotInitialized", "Server not initialized yet, please try "
           "again."), Unavailable, "Server not initialized yet", 2),
-    Shape("MinIO: no such header", 501, error("NotImplemented", HEADER), Refused, CONDITIONS),
+    Shape("MinIO: no such header", 501, error("NotImplemented", HEADER), Denied, CONDITIONS),
     Shape("R2: a condition failed", 412, error("PreconditionFailed", HOLD), PreconditionFailed, "expected nothing"),
     Shape("R2: the same key too often", 429, error("TooManyRequests", "Reduce your concurrent request rate for the "
           "same object."), Unavailable, "Try again later", 2),
-    Shape("R2: no credentials of it", 401, error("Unauthorized", "Unauthorized"), Refused, "Correct them"),
-    Shape("R2: a clock that is wrong", 400, error("ExpiredRequest", "Request has expired"), Refused, "clock of this"),
+    Shape("R2: no credentials of it", 401, error("Unauthorized", "Unauthorized"), Denied, "Correct them"),
+    Shape("R2: a clock that is wrong", 400, error("ExpiredRequest", "Request has expired"), Denied, "clock of this"),
     Shape("Ceph: a condition failed", 412, error("PreconditionFailed", "", "<RequestId>tx1</RequestId>"),
           PreconditionFailed, "expected nothing there"),
     Shape("Ceph: too many requests, without a word", 503, error("SlowDown", "", "<RequestId>tx1</RequestId>"),
@@ -88,12 +88,12 @@ SHAPES = [
           PreconditionFailed, "expected nothing there"),
     Shape("Google: the same object too often", 429, error("SlowDown", "The rate of change requests to the object "
           "exceeds the rate limit."), Unavailable, "Try again later", 2),
-    Shape("Google: no such header", 501, error("NotImplemented", HEADER), Refused, CONDITIONS),
+    Shape("Google: no such header", 501, error("NotImplemented", HEADER), Denied, CONDITIONS),
     Shape("Google: no credentials of it", 401, error("AuthenticationRequired", "Authentication required."),
-          Refused, "does not accept the credentials"),
+          Denied, "does not accept the credentials"),
     Shape("a condition failed, without a body", 412, b"", PreconditionFailed, "expected nothing there"),
-    Shape("400 without a body", 400, b"", Refused, "answered 400: Bad Request. It gave no reason: look at the log"),
-    Shape("501 without a body", 501, b"", Refused, CONDITIONS),
+    Shape("400 without a body", 400, b"", Denied, "answered 400: Bad Request. It gave no reason: look at the log"),
+    Shape("501 without a body", 501, b"", Denied, CONDITIONS),
     Shape("503 of a load balancer", 503, b"<html><body>No server is available</body></html>", Unavailable, "503", 2),
 ]  # fmt: skip
 
