@@ -199,7 +199,7 @@ def test_images_with_backslashes_are_read_as_browsers_do() -> None:
     )
     found = images(column, None, tally, rules=UrlRules(S)).to_pylist()
     assert found == [[f"{S}/img/1.jpg"], [f"{S}/img/2.jpg"], [f"{S}/img/3.jpg", f"{S}/img/4.jpg"], None, None]
-    assert tally.counts == {"image: file path": 2}
+    assert tally.counts == {"image: file path": 2, "image with a backslash": 4}
 
 
 # --- wild cells -------------------------------------------------------------------------------------------------------

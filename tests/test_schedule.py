@@ -102,7 +102,7 @@ def test_what_only_airflow_finds_is_the_problem_of_that_site_alone(tmp_path, for
     pytest.importorskip("airflow")
     from sitemap_etl.airflow.assets import problems_of
 
-    site = loaded(tmp_path, MINIMAL)
+    site = loaded(tmp_path, f"{MINIMAL}work: ../work\n")
     asked = {"assets": ("x",), "or_cron": None} if form is AssetSchedule else {}
     key, at = ("or_cron", "schedule.or_cron") if form is AssetSchedule else ("cron", "schedule")
     for cron, why in (("0 2 30 2 *", "failed to find"), ("0 2 * * mon#1,tue", "does not support mixing")):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storage, put_verified
 from tests.support.proxy import CORRUPT, RESET_AFTER, TIMEOUT, Fault, FaultProxy
 from tests.support.s3 import CREDENTIALS, S3Server
@@ -243,23 +243,23 @@ def answer(status: int, code: str, *headers: tuple[str, str]) -> Fault:
 
 
 ANSWERS = [
-    (answer(403, "InvalidAccessKeyId"), Refused, "doesn't know the access key. Correct the credentials"),
-    (answer(403, "SignatureDoesNotMatch"), Refused, "Correct AWS_SECRET_ACCESS_KEY"),
-    (answer(400, "ExpiredToken"), Refused, "the session token has expired. Get new credentials"),
-    (answer(400, "InvalidToken"), Refused, "Correct AWS_SESSION_TOKEN"),
-    (answer(403, "RequestTimeTooSkewed"), Refused, "the clock of this machine is wrong"),
+    (answer(403, "InvalidAccessKeyId"), Denied, "doesn't know the access key. Correct the credentials"),
+    (answer(403, "SignatureDoesNotMatch"), Denied, "Correct AWS_SECRET_ACCESS_KEY"),
+    (answer(400, "ExpiredToken"), Denied, "the session token has expired. Get new credentials"),
+    (answer(400, "InvalidToken"), Denied, "Correct AWS_SESSION_TOKEN"),
+    (answer(403, "RequestTimeTooSkewed"), Denied, "the clock of this machine is wrong"),
     (
         answer(301, "PermanentRedirect", ("x-amz-bucket-region", "eu-west-1")),
-        Refused,
+        Denied,
         "is in region eu-west-1. Set AWS",
     ),
-    (answer(400, "AuthorizationHeaderMalformed"), Refused, "is in another region"),
-    (answer(501, "NotImplemented"), Refused, "set conditional_writes: false; if about checksums"),
-    (answer(400, "XAmzContentSHA256Mismatch"), Refused, "Set checksums: when_required"),
+    (answer(400, "AuthorizationHeaderMalformed"), Denied, "is in another region"),
+    (answer(501, "NotImplemented"), Denied, "set conditional_writes: false; if about checksums"),
+    (answer(400, "XAmzContentSHA256Mismatch"), Denied, "Set checksums: when_required"),
     (answer(500, "InternalError"), Unavailable, "the store answered 500"),
     (answer(503, "SlowDown"), Unavailable, "the store answered 503"),
     (answer(429, "TooManyRequests"), Unavailable, "the store answered 429"),
-    (answer(418, "Teapot"), Refused, "the store answered 418"),
+    (answer(418, "Teapot"), Denied, "the store answered 418"),
 ]
 
 
