@@ -1,4 +1,4 @@
-"""What `make docs` adds to pages: codes of `check` and keys of its JSON, which are in the package alone."""
+"""Additions of `make docs` to pages: codes of `check` and keys of its JSON, which are in the package alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of a site file without `work`: the command has a default for the state folder, a DAG has none."""
+"""Site files without `work`: the command has a default for the state folder, a DAG has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skip the rules for splits whose raw rows and rules are those of an earlier run.
+"""Skip the rules for splits if an earlier run had the same raw rows and rules.
 
 The same rules make the same of the same rows, so nothing of such a split is stored. A digest of its raw rows identifies
 them; computing it costs a third of applying the rules.
