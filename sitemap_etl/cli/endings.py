@@ -23,10 +23,7 @@ from sitemap_etl.stages.about import afresh
 from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
-ALL: Final = "sitemap-etl"
-"""The program with all commands."""
-CHECK: Final = "sitemap-etl-check"
-"""The program with only the command `check`."""
+PROGRAM: Final = "sitemap-etl"
 COMPLETE: Final = "_SITEMAP_ETL_COMPLETE"
 """Set by the shell while it completes a command line."""
 _NO_ROOM: Final = Unavailable.exit_code
@@ -38,9 +35,9 @@ _SOON: Final = 1.5
 """Seconds within which an interrupted check must have printed its report."""
 
 
-def run(arguments: Sequence[str], program: str = ALL) -> int:
-    """Run a command and return its exit code. `program`: ALL or CHECK."""
-    call = _Call(arguments, program)
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    call = _Call(arguments)
     interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
@@ -59,10 +56,10 @@ def _whole(call: _Call, code: int) -> int:
 def _run(call: _Call, interruption: Interruption) -> int:
     try:
         # Not its `main`, which tells of errors and ends the process itself.
-        command = _command(call.program)
+        command = _command()
         if COMPLETE in os.environ:  # a shell asks what may follow; that is no call
-            command.main(prog_name=call.program)
-        with command.make_context(call.program, list(call.arguments)) as context:
+            command.main(prog_name=PROGRAM)
+        with command.make_context(PROGRAM, list(call.arguments)) as context:
             command.invoke(context)
         interruption.over()
     except typer.Exit as ended:
@@ -75,25 +72,22 @@ def _run(call: _Call, interruption: Interruption) -> int:
 
 
 @cache
-def _command(program: str) -> Any:
-    """Return the command of a program, built once per process: reading all signatures takes 20 ms."""
-    if program == CHECK:  # its distribution has no other command
-        from sitemap_etl.cli.check_alone import app
-    else:
-        from sitemap_etl.cli.app import app
+def _command() -> Any:
+    """Return the command, built once per process: reading all signatures takes 20 ms."""
+    from sitemap_etl.cli.app import app
+
     return typer.main.get_command(app)
 
 
 class _Call:
     """One call of the program, and the ways to report how it ended."""
 
-    def __init__(self, arguments: Sequence[str], program: str = ALL) -> None:
+    def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
-        self.program = program
         self.json = "--json" in arguments or "--format json" in " ".join(arguments).replace("=", " ")
         self.as_lines = logs.is_asked(arguments)
         first = next((text for text in arguments if not text.startswith("-")), None)
-        self.command = "check" if program == CHECK else first
+        self.command = first
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 
     def end(
@@ -159,7 +153,7 @@ class _Call:
             return ConfigError.exit_code
         found: Any = getattr(error, "format_message", error.__str__)
         text = _expected(error) or str(found()).rstrip(".")
-        written = CHECK if self.program == CHECK else f"{ALL} {self.command or ''}".rstrip()
+        written = f"{PROGRAM} {self.command or ''}".rstrip()
         path = context.command_path if context is not None else written
         text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
