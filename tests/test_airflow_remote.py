@@ -20,7 +20,7 @@ from tests.support.dags import Shop
 
 THIN = {"ada-url", "pydantic", "pyyaml"}
 """What docs/reference/airflow-versions.md says that Airflow's environment needs beside Airflow."""
-OF_AIRFLOW = {"httpcore", "httpx", "jinja2", "rich", "typer"}
+OF_AIRFLOW = {"click", "httpcore", "httpx", "jinja2", "rich", "shellingham"}
 """Dependencies of ours that Airflow itself imports. Nothing of ours needs them there."""
 
 
