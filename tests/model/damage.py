@@ -80,7 +80,8 @@ class Damage(Trial):
             return False
         sound = verify_state(self.world.site.load(), self.world.site.environment, repair=True).sound
         self.points["repaired"] += sound
-        self._went_back()
+        if sound:
+            self._went_back()
         return sound
 
     def _went_back(self) -> None:
