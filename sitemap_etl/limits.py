@@ -96,6 +96,8 @@ WINDOW_ROWS: Final = 450_000
 WINDOW_BYTES: Final = 128 * 1024 * 1024
 GROUP_ROWS: Final = 4_000_000
 GROUPS_PER_SECTION: Final = 256
+CSV_LINE_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that no line of CSV has which the parser can read: twice its blocks."""
 CSV_VALUE_LINES: Final = 1_000
 """Line breaks in one CSV value. A description has far fewer; more mean that a quote was never closed."""
 EXPORT_COLUMNS: Final = 4_096

@@ -380,3 +380,36 @@ def test_a_refused_file_does_not_abort_the_process(tmp_path: Path) -> None:
     running = process("run", "x.yaml", cwd=tmp_path)
     _, said = running.communicate()
     assert (running.returncode, "line 2: a line is longer" in said) == (2, True), said
+
+
+def test_a_value_of_quotes_alone_takes_little_memory(tmp_path: Path) -> None:
+    """A reader that looks again at a row with each of its blocks would take time with the square of it."""
+    (tmp_path / "a.csv").write_bytes(b"loc\n/a\n" + b'"' * 10_000_000)
+    watched = WatchedQuotes(io.BytesIO((tmp_path / "a.csv").read_bytes()).read, ",", '"')
+    taken = 0
+    while piece := watched.read(1024 * 1024):
+        taken += len(piece)
+    assert (watched.at, taken) == (7, 4 * 1024 * 1024)
+    with pytest.raises(InvalidSource, match=r"a\.csv line 3: a line is longer than 4,194,304 characters"):
+        rows(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(("end", "inner"), [("\r", "\n"), ("\r", "\r\n"), ("\n", "\r"), ("\r\n", "\r")])
+def test_values_have_line_breaks_of_another_kind_than_rows(tmp_path: Path, end: str, inner: str) -> None:
+    """Excel on a Mac writes CR behind rows and LF within cells."""
+    found = [f'/{n},"a{inner if n % 50_000 == 0 else ""}b, {"x" * 40}"' for n in range(120_000)]
+    (tmp_path / "a.csv").write_bytes(end.join(["loc,title", *found, ""]).encode())
+    titles = [row["title"] for row in rows(tmp_path / "a.csv")]
+    assert (len(titles), titles[50_000]) == (120_000, f"a{inner}b, {'x' * 40}")
+
+
+def test_a_long_first_row_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"x" * 200_000 + b"\n/a\n")
+    with pytest.raises(InvalidSource, match=r"a\.csv: a value of the first row is longer than 131,072 characters"):
+        rows(tmp_path / "a.csv")
+
+
+def test_text_without_the_mark_that_its_encoding_needs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"loc\n/a\n")
+    with pytest.raises(InvalidSource, match=r"a\.csv is not utf-16 \(UTF-16 stream does not start with BOM\)"):
+        sources.plan_csv(tmp_path / "a.csv", CsvFormat(encoding="utf-16"))

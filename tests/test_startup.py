@@ -67,6 +67,24 @@ def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
     assert "pandas" in loaded("run", site.path, cwd=site.folder)
 
 
+OWN = """
+import atexit, sys
+atexit.register(lambda: print("loaded:", *(name for name in sys.modules if name.startswith("sitemap_etl.cli."))))
+from sitemap_etl.cli import main
+main(sys.argv[1:])
+"""
+COMMANDS = {f"sitemap_etl.cli.{name}" for name in ("runs", "sitemaps", "sites", "state", "status", "upkeep")}
+
+
+@pytest.mark.parametrize(
+    ("command", "module"), [(["--help"], None), (["schema", "--help"], "sites"), (["state", "verify", "-h"], "upkeep")]
+)
+def test_a_call_imports_the_module_of_its_command_alone(command: list[str], module: str | None) -> None:
+    done = subprocess.run([sys.executable, "-c", OWN, *command], capture_output=True, text=True, check=True)
+    found = COMMANDS & set(done.stdout.rpartition("loaded:")[2].split())
+    assert found == ({f"sitemap_etl.cli.{module}"} if module else set())
+
+
 def test_the_help_of_a_command_loads_no_more_than_that_of_all(tmp_path: Path) -> None:
     assert loaded("check", "--help", cwd=tmp_path) == set()
 

@@ -32,14 +32,12 @@ from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
-from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
+from sitemap_etl.sources.quotes import LONG_LINE, WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
 from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, Read, blocks, bundled, packed
 
 SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
-_LINE: Final = 2 * BLOCK_BYTES
-"""Characters that no line has which Arrow can read."""
 _LF, _CR = b"\n\r"
 
 
@@ -259,7 +257,10 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
         raise no_csv(file) or error from error
     except csv.Error as error:
         check_quotes(file, form, text.peek())
-        raise no_csv(file) or translated(error, file.path) from error
+        raise no_csv(file) or InvalidSource(
+            f"{file.path}: a value of the first row is longer than {csv.field_size_limit():,} characters: is it a "
+            "CSV file, with this delimiter?"
+        ) from error
     if found.cells and found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
         raise other_format
     check_columns(file.path, len(found.cells))
@@ -392,10 +393,10 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._text.readline(_LINE)
+        line = self._text.readline(limits.CSV_LINE_BYTES)
         if not line:
             raise StopIteration
-        if len(line) == _LINE:
+        if len(line) == limits.CSV_LINE_BYTES:
             raise _LongLine
         return line
 
@@ -420,10 +421,7 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
     except UnicodeDecodeError:
         return _not_utf8(file, form)
     except _LongLine:
-        return InvalidSource(
-            f"{file.path} line {found.lines + line}: a line is longer than {_LINE:,} characters: a row can have up to "
-            f"{BLOCK_BYTES:,} bytes"
-        )
+        return InvalidSource(f"{file.path} line {found.lines + line}: {LONG_LINE}")
     except csv.Error:
         return InvalidSource(
             f"{file.path} line {found.lines + line}: a value that begins here is longer than "

@@ -14,18 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.limits import CSV_VALUE_LINES
+from sitemap_etl.limits import CSV_LINE_BYTES, CSV_VALUE_LINES
 
 _LF, _CR = b"\n\r"
 _BOM: Final = b"\xef\xbb\xbf"
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes examined at a time, so that temporaries stay in the processor's cache."""
+LONG_LINE: Final = (
+    f"a line is longer than {CSV_LINE_BYTES:,} characters: a row can have up to {CSV_LINE_BYTES // 2:,} bytes"
+)
 
 
 class WatchedQuotes:
     """A stream for a parser, which ends at an invalid quote: `fault` has the reason, `at` the position of the quote.
 
-    `read`: the stream's method. Memory: bytes of incomplete rows, at most as much as the parser needs itself.
+    It ends at the start of a row that is too long for the parser, too. `read`: the stream's method. Memory: bytes of
+    incomplete rows, at most as much as the parser needs itself.
     """
 
     def __init__(self, read: Callable[[int], bytes], delimiter: str, quote: str) -> None:
@@ -49,6 +53,8 @@ class WatchedQuotes:
         for start in range(0, len(data), _PIECE_BYTES):
             if self.fault is None:
                 self._look(self._rest + data[start : start + _PIECE_BYTES])
+            if self.fault is None and len(self._rest) > CSV_LINE_BYTES:
+                self.at, self.fault = self._start, LONG_LINE
         return data if self.fault is None else b""
 
     def close(self) -> None:
@@ -195,5 +201,10 @@ def line_breaks(data: bytes, start: int, end: int) -> int:
 
 
 def _breaks(found: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """Return the positions of line breaks, of CR and LF together that of LF. Values can have breaks of another kind."""
     breaks = np.flatnonzero(found == _LF)
-    return breaks if len(breaks) else np.flatnonzero(found == _CR)
+    returns = np.flatnonzero(found == _CR)
+    if not len(returns) or not len(breaks):
+        return breaks if len(breaks) else returns
+    alone = returns[found[np.minimum(returns + 1, len(found) - 1)] != _LF]
+    return np.sort(np.concatenate([breaks, alone])) if len(alone) else breaks

@@ -266,6 +266,8 @@ class _Decoded:
                 text = self._decoder.decode(data, not data)
             except UnicodeDecodeError as error:
                 raise self._unlike(error) from error
+            except UnicodeError as error:  # no byte order mark where the encoding needs one
+                raise InvalidSource(f"{self._path} is not {self._encoding} ({error}). Correct `encoding:`") from error
             if text or not data:
                 self._line += text.count("\n")
                 return text.encode("utf-8", "surrogatepass")
