@@ -153,6 +153,11 @@ def test_every_python_example_can_be_read() -> None:
         compile(text, str(page), "exec")
 
 
+@pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
+def test_no_command_installs_the_package_from_an_index_that_lacks_it(page: Path) -> None:
+    assert not re.search(r"(pip|pipx|uvx?) (install )?(-\S+ )*\"?sitemap[_-]etl", page.read_text())
+
+
 def test_every_variable_of_ours_is_in_the_reference() -> None:
     sources = [*(ROOT / "sitemap_etl").rglob("*.py"), *(ROOT / "dags").glob("*.py")]
     named = {name for path in sources for name in re.findall(r"\bSITEMAP_ETL_[A-Z0-9_]+\b", path.read_text())}
