@@ -104,7 +104,7 @@ def _patterns(locs: pa.Array, site: str | None) -> Iterator[tuple[str, str]]:
 def made_of_no_address(locs: pa.Array, site: str) -> np.ndarray:
     """Return a mask of the absolute URLs that were made of values that are no addresses (`values.Values`): bool."""
     host = re.escape(site.partition("//")[2].partition(":")[0].removeprefix("www."))
-    end = rf"(?:www\.)?{host}(?:[/:?#]|$)"
+    end = rf"(?:www\.)?{host}\.?(?:[/:?#]|$)"
     pattern = (
         rf"^[a-z]+://[^/?#]+/+(?:[A-Za-z][A-Za-z0-9+.\-]*://{end}|[htps]{{3,7}}(?::/*|[;.,]?//+){end}"
         r"|(?:%3[Cc]|<)/?[a-z]+(?:%20| |/|%3[Ee])|(?:%5[Bb]|\[)[^?#]*(?:%5[Dd]|\])\(|(?:%22|\")|=[A-Za-z][\w.]*\("
