@@ -136,6 +136,26 @@ def test_a_rollback_that_drops_many_pages_is_refused_until_it_is_forced(site: Te
     assert "facets" in call("history", site.path).out
 
 
+def test_a_rollback_below_the_least_number_of_pages_is_refused_until_it_is_forced(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(200, lastmod="2026-10-01"))
+    run(site, 2)
+    site.keys["gates"] = {"max_drop": 1, "min_urls": 150}
+    shown = call("rollback", site.path, "--dry-run", *at("2026-11-03T08:00:00Z"))
+    assert "min_urls" in shown.out
+    done = call("rollback", site.path, *at("2026-11-03T09:00:00Z"), "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert {gate["name"] for gate in done.json["gates"] if gate["status"] == "refused"} == {
+        "min_urls",
+        "products.min_urls",
+    }
+    assert len(site.public().locs()) == 200
+    force = ("--force", "products.min_urls", "--force", "min_urls", "--reason", "half was test data")
+    assert call("rollback", site.path, *at("2026-11-03T10:00:00Z"), *force).code == 0
+    assert len(site.public().locs()) == 100
+    assert site.manifest().reason == "half was test data"
+
+
 @pytest.mark.parametrize("time", ["0206-11-20T02:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 @pytest.mark.parametrize("command", ["run", "rollback"])
 def test_a_year_that_nobody_means_is_told(site: TestSite, command: str, time: str) -> None:
@@ -192,7 +212,7 @@ def test_a_rollback_in_many_ranges_is_the_same_as_in_one(
     """Two sections whose URLs lie between each other's; pages are changed, added, removed, and move."""
     if small:
         monkeypatch.setattr("sitemap_etl.runs.rollback.WINDOW_ROWS", 10)
-        monkeypatch.setattr("sitemap_etl.state.store._BATCH_ROWS", 7)
+        monkeypatch.setattr("sitemap_etl.state.snapshots._BATCH_ROWS", 7)
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 9})
     loose = {"lastmod": {"fingerprint": ["version"]}, "shards": {"rows": 20}, "gates": {"max_drop": 1, "max_growth": 9}}
 

@@ -217,6 +217,16 @@ def test_no_memory_is_held_once_a_file_is_read(tmp_path: Path) -> None:
         assert pa.total_allocated_bytes() - before < 1_000_000
 
 
+def test_a_row_group_that_is_larger_than_memory_is_read_a_little_at_a_time(tmp_path: Path) -> None:
+    wide = pa.array([os.urandom(1_000) for _ in range(40_000)])
+    pq.write_table(pa.table({"loc": [f"/{n}" for n in range(40_000)], "body": wide}), tmp_path / "a.parquet")
+    del wide
+    before = pa.total_allocated_bytes()
+    batches = iter(sources.read(sources.plan_parquet(tmp_path / "a.parquet")[0], batch_bytes=1_000_000))
+    most = max(pa.total_allocated_bytes() - before for _ in batches)
+    assert most < 10_000_000
+
+
 def test_an_empty_file_is_one_split_without_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 0)
     plan = sources.plan_parquet(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
@@ -22,6 +23,7 @@ from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.state import layout, records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lease, Manifest, Plan, Transformed
+from sitemap_etl.state.snapshots import SnapshotWriter, schema_of
 from sitemap_etl.state.store import parse_document
 from sitemap_etl.storage import ABSENT, Stat
 from sitemap_etl.storage.protocol import precondition_failed
@@ -212,6 +214,36 @@ def test_a_snapshot_says_nothing_of_the_rows_that_stood_beside_its_own(site: Tes
     assert state.put_snapshot(among.slice(0, len(rows))) == entry.snapshot
     assert state.put_snapshot(among.slice(2 * len(rows) - 7)) == entry.snapshot
     assert state.snapshot(state.put_snapshot(among.slice(0, 3))).equals(rows.slice(0, 3))
+
+
+def test_a_snapshot_is_written_and_read_in_parts(site: TestSite, tmp_path: Path) -> None:
+    state, columns = site.state(), ["loc", "fingerprint"]
+    part = pa.table({"loc": [f"https://www.example.com/{n:06}" for n in range(50_000)], "fingerprint": range(50_000)})
+    parts = [part.set_column(0, "loc", pc.binary_join_element_wise(part["loc"], str(n), "/")) for n in range(8)]
+    writer, empty = SnapshotWriter(tmp_path / "rows", columns), SnapshotWriter(tmp_path / "none", columns)
+    before, most = pa.total_allocated_bytes(), 0
+    for rows in parts:
+        writer.write(rows.cast(schema_of(columns)))
+        empty.write(rows.slice(0, 0))
+        most = max(most, pa.total_allocated_bytes())
+    key = state.put_written(writer)
+    assert key is not None
+    assert state.put_written(empty) is None
+    read = iter(state.snapshot_batches(key, ["fingerprint", "loc", "since"]))
+    for rows in parts:
+        found = next(read)
+        assert found.select(columns).equals(rows.cast(schema_of(columns)))
+        assert found.column("since").null_count == 50_000
+        most = max(most, pa.total_allocated_bytes())
+    assert next(read, None) is None
+    assert most - before < 3 * part.nbytes
+    path = stored(site, key)
+    path.write_bytes(flipped(path.read_bytes(), 4_000))
+    with pytest.raises(DamagedState, match="is damaged: its content does not match"):
+        next(state.snapshot_batches(key, columns))
+    path.unlink()
+    with pytest.raises(DamagedState, match="is missing"):
+        next(state.snapshot_batches(key, columns))
 
 
 def test_a_broken_lease_counts_as_expired(site: TestSite) -> None:

@@ -59,6 +59,7 @@ from sitemap_etl.state.records import (
     SectionState,
     same_set,
 )
+from sitemap_etl.state.snapshots import SnapshotWriter
 from sitemap_etl.state.store import State, put_document
 
 _GATES: Final = ("max_drop", "min_urls")
@@ -106,7 +107,7 @@ def roll_back(
         run.leave(layout.PARTITION, Partition())
         try:
             before = time.monotonic()
-            published = _publish(run, old, base)
+            published = _publish(run, old, base, Path(scratch))
             summary = finish_run(run, published, {"publish": time.monotonic() - before})
         except BaseException as error:
             remember_failure(site, environment, error, run)
@@ -143,7 +144,7 @@ def _demand_same_origin(site: Site, old: Manifest) -> None:
         )
 
 
-def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
+def _publish(run: Run, old: Manifest, base: Manifest, scratch: Path) -> Published:
     published = {file.key: file for file in base.files()}
     if old.now > run.plan.now:
         old = _in_time(run, old)
@@ -156,6 +157,8 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
                 base.sections.get(name, SectionState()).next_number,
                 base.numbers.get(name, 1),
             ),
+            removed_lately=None,
+            undone=None,
         )
         for name, state in old.sections.items()
     }
@@ -169,9 +172,13 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         old,
         [one for key, one in was.items() if key not in same],
         [one for key, one in listed.items() if key not in same],
+        {
+            name: _Dates(scratch, name, comparable=same_definition(state, sections[name]))
+            for name, state in base.sections.items()
+        },
     )
     changes = packed(difference.changes())
-    sections = {name: difference.with_dates(name, state) for name, state in sections.items()}
+    sections |= {name: dates.kept_by(run.state, sections[name]) for name, dates in difference.dates.items()}
     sections = {name: with_top(run, name, state, old.of(name)) for name, state in sections.items()}
     counts = _counts(run, sections, difference.counted)
     gates = _gates(run, old, base, sections, difference.counted)
@@ -270,12 +277,19 @@ def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
 class _Difference:
     """What a rollback changes, one range of URLs after the other, so that memory does not grow with the releases.
 
-    `before`, `after`: shards of the replaced release and of the older one that differ. Once `changes` was read,
-    `moves_to` has the published files that give rows to others, and `counted` the changes by section and kind.
+    `before`, `after`: shards of the replaced release and of the older one that differ. `dates`: by section of the
+    replaced release. Once `changes` was read, `moves_to` has the published files that give rows to others, `counted`
+    the changes by section and kind, and `dates` the dates of rows that the older release has not.
     """
 
     def __init__(
-        self, run: Run, base: Manifest, old: Manifest, before: Sequence[Entry], after: Sequence[Entry]
+        self,
+        run: Run,
+        base: Manifest,
+        old: Manifest,
+        before: Sequence[Entry],
+        after: Sequence[Entry],
+        dates: Mapping[str, _Dates],
     ) -> None:
         self.run = run
         self.base = base
@@ -285,8 +299,7 @@ class _Difference:
         self.ranges = list(_ranges([*base.entries, *old.entries]))
         self.moves_to: dict[str, set[str]] = defaultdict(set)
         self.counted: Counter[tuple[str, str]] = Counter()
-        self._undone: dict[str, list[pa.Table]] = defaultdict(list)
-        self._left: dict[str, list[pa.Table]] = defaultdict(list)
+        self.dates = dates
 
     def changes(self) -> Iterator[pa.Table]:
         """Yield the changed URLs: frames.CHANGES."""
@@ -345,20 +358,32 @@ class _Difference:
         if table.num_rows:
             listed = _is_listed(self.run, column_of(table, "loc"), self.old.of(section))
             again = pa.array(places(column_of(table, "loc"), column_of(read, "loc")) >= 0)
-            self._undone[section].append(table.filter(pc.and_(listed, again)))
-            self._left[section].append(table.filter(pc.invert(listed)))
+            self.dates[section].keep(table.filter(pc.and_(listed, again)), table.filter(pc.invert(listed)))
 
-    def with_dates(self, section: str, state: SectionState) -> SectionState:
-        """Return the section of the older release with what else is known of its rows.
 
-        A page that is published otherwise then has the date with which it was read last. A row that left has that date
-        if it comes again.
-        """
-        replaced = self.base.sections.get(section)
-        undone, left = self._undone.pop(section, []), self._left.pop(section, [])
-        if replaced is None or not same_definition(replaced, state):
-            undone, left = [], [without_fingerprints(table) for table in left]
-        return replace(state, removed_lately=_kept(self.run, left), undone=_kept(self.run, undone))
+class _Dates:
+    """What else is known of a section's rows: how they were read last, and how rows left.
+
+    A page that is published otherwise then has the date with which it was read last. A row that left has that date if
+    it comes again. `comparable`: the fingerprints of both releases can be compared.
+    """
+
+    def __init__(self, scratch: Path, section: str, *, comparable: bool) -> None:
+        self._comparable = comparable
+        self._undone, self._left = (
+            SnapshotWriter(scratch / f"{section}-{kind}.arrow", DATES.names) for kind in ("undone", "left")
+        )
+
+    def keep(self, undone: pa.Table, left: pa.Table) -> None:
+        """Add rows that the older release lists, and rows that it does not list."""
+        if self._comparable:
+            self._undone.write(undone)
+        self._left.write(left if self._comparable else without_fingerprints(left))
+
+    def kept_by(self, state: State, section: SectionState) -> SectionState:
+        """Return the section of the older release with these rows, which are stored."""
+        undone, left = state.put_written(self._undone), state.put_written(self._left)
+        return replace(section, undone=undone, removed_lately=left)
 
 
 def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
@@ -370,11 +395,6 @@ def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
             theirs = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
             found[first:past] |= mask_of(pc.is_in(locs.slice(first, past - first), theirs))
     return pa.array(found)
-
-
-def _kept(run: Run, tables: Sequence[pa.Table]) -> str | None:
-    rows = pa.concat_tables([DATES.empty_table(), *tables])
-    return run.state.put_snapshot(rows) if rows.num_rows else None
 
 
 def _listed(manifest: Manifest) -> dict[str, Entry]:

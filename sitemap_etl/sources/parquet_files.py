@@ -143,7 +143,11 @@ def _batches(
             timed = [name for name in int96.int96_columns(metadata) if name in schema.names]
             checked = (
                 pq.ParquetFile(
-                    opened, metadata=metadata, buffer_size=buffered, coerce_int96_timestamp_unit=int96.CHECKED
+                    opened,
+                    metadata=metadata,
+                    buffer_size=buffered,
+                    pre_buffer=False,
+                    coerce_int96_timestamp_unit=int96.CHECKED,
                 )
                 if timed
                 else None

@@ -95,6 +95,7 @@ def opened_parquet(opened: pa.NativeFile, file: File, *, buffer_size: int = 0) -
     export = pq.ParquetFile(
         opened,
         buffer_size=buffer_size,
+        pre_buffer=False,  # it would take the columns of whole row groups into memory
         coerce_int96_timestamp_unit=int96.UNIT,
         page_checksum_verification=file.verify,
     )

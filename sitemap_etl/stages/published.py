@@ -43,7 +43,8 @@ def same_definition(one: SectionState | SectionPlan, other: SectionState | Secti
 
 def remembered(removed: pa.Table, run: Run) -> pa.Table:
     """Of rows that left (their `since` is when they did) those whose dates are kept for their return."""
-    return removed.filter(pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds())))
+    late = pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds()))
+    return removed if pc.all(late, skip_nulls=False).as_py() else removed.filter(late)
 
 
 class Following:
@@ -55,22 +56,27 @@ class Following:
         self._begin()
 
     def _begin(self) -> None:
-        self._low = ""
+        self._read: str | None = ""
         self._batches = self._run.state.snapshot_batches(self._key, DATES.names)
-        self._rows = DATES.empty_table()
+        self._rest = DATES.empty_table()
 
     def between(self, low: str, high: str | None) -> pa.Table:
-        """Return the rows in [low, high): DATES, ordered by loc. A range before the last one is read from the start."""
-        if low < self._low:
+        """Return the rows in [low, high): DATES, ordered by loc. Rows that were read already are read from the start
+        again.
+        """
+        if self._read is None or low < self._read:
             self._begin()
-        rows, self._low = stretch(self._rows, low, None), low
-        while high is None or not rows.num_rows or rows.column("loc")[-1].as_py() < high:
-            batch = next(self._batches, None)
-            if batch is None:
+        parts = [DATES.empty_table()]
+        part: pa.Table | None = self._rest
+        while part is not None:
+            rows = stretch(part, low, high)
+            if rows.num_rows:  # a slice without rows would keep all of its batch in memory
+                parts.append(rows)
+            self._rest, self._read = part, high
+            if high is not None and part.num_rows and part.column("loc")[-1].as_py() >= high:
                 break
-            rows = pa.concat_tables([rows, stretch(batch, low, None)]).combine_chunks()
-        self._rows = rows
-        return stretch(rows, low, high)
+            part = next(self._batches, None)
+        return pa.concat_tables(parts).combine_chunks()
 
 
 def in_time(run: Run, entry: Entry) -> Entry:
@@ -145,10 +151,16 @@ def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterat
 
 def first_of_each(table: pa.Table) -> pa.Table:
     """Return the rows ordered by loc, with the first row of each loc."""
-    if not table.num_rows:
-        return table.combine_chunks()
+    table = table.combine_chunks()
+    if not table.num_rows or _ascends(column_of(table, "loc")):
+        return table
     table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
     ordered = column_of(table, "loc")
     again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
     return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
+
+
+def _ascends(locs: pa.Array) -> bool:
+    """Return True if the locs are ordered and distinct."""
+    return bool(pc.all(pc.less(locs.slice(0, len(locs) - 1), locs.slice(1))).as_py())

@@ -232,8 +232,8 @@ class Reader:
                 at = places(new, column_of(rows, "loc"))
                 left.append(_comparable(rows.take(pa.array(at[at >= 0])), state, plan))
         last_first = pa.concat_tables(left).sort_by([("since", "descending")])
-        table = first_of_each(pa.concat_tables([*tables, last_first.select(columns)]))
-        return table if table.num_rows else None
+        tables = [table for table in (*tables, last_first.select(columns)) if table.num_rows]
+        return first_of_each(pa.concat_tables(tables)) if tables else None
 
     def _lately(self, key: str) -> pa.Table:
         """Return the rows of a snapshot whose dates are still valid, ordered by loc, with the last row of each loc."""

@@ -7,6 +7,7 @@ compare-and-swap only. All other objects are written once, under unique names.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,13 +19,13 @@ import pyarrow as pa
 
 from sitemap_etl import __version__
 from sitemap_etl.advice import SITE_FILE
-from sitemap_etl.arrow import column_of, exact
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
-from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.frames import SNAPSHOT
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import VERIFY, damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import Current, Document, LastRun, Manifest, Owner, RunDocument
+from sitemap_etl.state.snapshots import SnapshotWriter, read_batches, schema_of, snapshot_of
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
@@ -32,11 +33,8 @@ GRACE: Final = timedelta(days=2)
 _RENEW: Final = timedelta(days=1)
 """Age at which an existing snapshot is written again, so that no clean-up removes it while it is needed."""
 _JSON: Final = "application/json"
-_WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Files are made side by side already; handing their columns to threads costs more than it gives."""
-_READ: Final = pa.ipc.IpcReadOptions(use_threads=False)
-_BATCH_ROWS: Final = 100_000
-"""Rows of a snapshot that are written together. A shard has fewer."""
+_BLOCK: Final = 4 << 20
+"""Bytes of a snapshot that are copied at once."""
 _TRIES: Final = 5
 """Attempts at a swap when other runs are faster."""
 
@@ -255,6 +253,16 @@ class State:
         if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
             self.storage.put(key, data, sha256=sha256)
 
+    def put_written(self, snapshot: SnapshotWriter) -> str | None:
+        """Store a snapshot that was written part by part. Return the key, or None if it has no row."""
+        written = snapshot.close()
+        if written is None:
+            return None
+        sha256, path = written
+        key = layout.snapshot(sha256)
+        self.storage.put(key, path, sha256=sha256)
+        return key
+
     def put_robots(self, data: bytes) -> None:
         """Store a robots.txt under the hash of its bytes."""
         sha256 = hashlib.sha256(data).hexdigest()
@@ -279,50 +287,39 @@ class State:
         Raises DamagedState if it is missing, or if its bytes don't match its name: they are verified before anything
         is decoded.
         """
-        reader, schema = self._snapshot(key, columns)
-        return conform(reader.read_all(), schema)
+        stored = self.storage.get(key)
+        self._check_snapshot(key, None if stored is None else stored.sha256)
+        assert stored is not None
+        batches = list(read_batches(pa.BufferReader(stored.data), columns))
+        schema = schema_of(SNAPSHOT.names if columns is None else columns)
+        return pa.concat_tables(batches) if batches else schema.empty_table()
 
     def snapshot_batches(self, key: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the rows of a snapshot as they were written together. Memory holds its compressed bytes and one table.
+        """Yield the rows of a snapshot as they were written together. Memory holds one table, and a file its bytes.
 
         Raises as `snapshot`.
         """
-        reader, schema = self._snapshot(key, columns)
-        for batch in reader:
-            yield conform(pa.Table.from_batches([batch]), schema)
+        stat = self.storage.stat(key)
+        size = 0 if stat is None else stat.size
+        hashed = hashlib.sha256()
+        with tempfile.TemporaryFile(prefix="sitemap_etl-") as copy:
+            for start in range(0, size, _BLOCK):
+                block = self.storage.read(key, start, min(_BLOCK, size - start))
+                hashed.update(block)
+                copy.write(block)
+            self._check_snapshot(key, None if stat is None else hashed.hexdigest())
+            copy.seek(0)
+            yield from read_batches(copy, columns)
 
-    def _snapshot(self, key: str, columns: Sequence[str] | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
-        stored = self.storage.get(key)
+    def _check_snapshot(self, key: str, sha256: str | None) -> None:
+        """Raise DamagedState if a snapshot is missing (None), or if its bytes don't match its name."""
         where = self.storage.url_of(key)
-        if stored is None:
+        if sha256 is None:
             raise DamagedState(
                 f"{where} is missing, although a manifest refers to it. Restore it from a backup of the state. {VERIFY}"
             )
-        if layout.snapshot(stored.sha256) != key:
+        if layout.snapshot(sha256) != key:
             raise damaged(where, "its content does not match the hash in its name")
-        reader = pa.ipc.open_stream(pa.py_buffer(stored.data), options=_READ)
-        schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
-        included = [at for at, name in enumerate(reader.schema.names) if name in schema.names]
-        if len(included) < len(reader.schema.names):
-            reader = pa.ipc.open_stream(
-                pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
-            )
-        return reader, schema
-
-
-def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
-    """The bytes of a snapshot of these rows (frames.SNAPSHOT, ordered by loc), of equal rows the same; their SHA-256
-    first.
-    """
-    used = filled(rows) or ["loc"]
-    schema = rows.select(used).schema
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_WRITE) as writer:
-        for start in range(0, max(rows.num_rows, 1), _BATCH_ROWS):
-            part = rows.slice(start, _BATCH_ROWS)
-            writer.write_batch(pa.record_batch([exact(column_of(part, name)) for name in used], schema=schema))
-    data = memoryview(sink.getvalue())
-    return hashlib.sha256(data).hexdigest(), data
 
 
 def ended(current: Current, run_id: str, at: str, status: str) -> Current:
