@@ -28,7 +28,7 @@ from sitemap_etl.settings.rules import (
     Lastmod,
     Priority,
 )
-from sitemap_etl.settings.sources import DatabaseSource, Source, TableSource
+from sitemap_etl.settings.sources import DatabaseSource, Exported, Source, TableSource
 
 Format = Literal["xml", "text"]
 FeedFormat = Literal["rss", "atom"]
@@ -267,6 +267,12 @@ class Section(Settings):
     def name(self) -> str:
         """Key of the section in the site file."""
         return self._name
+
+    @property
+    def place(self) -> str:
+        """The source in messages, with its first file or address if it is an export."""
+        files = self.source.paths if isinstance(self.source, Exported) else ()
+        return f"the source ({files[0]})" if files else "the source"
 
     @property
     def dates(self) -> tuple[str, ...]:
