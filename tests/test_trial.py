@@ -276,9 +276,8 @@ def test_a_sitemap_to_compare_with_is_read_before_a_run_needs_it(tmp_path: Path)
 def test_validate_and_a_run_say_the_same_of_a_missing_column_and_name_the_nearest(tmp_path: Path, wanted: str) -> None:
     site = TestSite(tmp_path).section("p", [{"loc": "/a", "price": 1}], columns={"title": wanted})
     (said,) = try_section(site.load(), "p", site.environment, None).lacks
-    assert said == f"columns.title: the source ({tmp_path / 'p.csv'}) has no column {wanted!r}. " + (
-        "It has: loc, price. Did you mean price?"
-    )
+    source = f"the source ({tmp_path / 'p.csv'})"
+    assert said == f"columns.title: {source} has no column {wanted!r}. It has: loc, price. Did you mean price?"
     with pytest.raises(InvalidSource) as found:
         site.night(1)
     assert str(found.value) == f"section p: {said}"
