@@ -63,6 +63,7 @@ bench: $(READY) ## what nights cost, as ratios to a floor and to a script (minut
 	$(BIN)/python bench/nights.py 1000000 --urls slug,sorted,unicode,real --markdown
 	$(BIN)/python bench/splits.py
 	$(BIN)/python -m bench.publish
+	$(BIN)/python -m bench.linear
 	$(BIN)/python bench/airflow.py
 
 bench-large: $(READY)

@@ -39,11 +39,45 @@ KINDS: dict[str, list[str]] = {
         "{/1}",
         "{'loc': '/1'}",
         "![Lamp](/1.jpg)",
+        "- [Lamp](/1)",
+        "**[Lamp](/1)**",
+        "&lt;a href=&quot;/1&quot;&gt;Lamp&lt;/a&gt;",
     ],
-    "quoted": ['"/1"', '"/1', "'/1'", "`/1`", "“/1”", "„/1“", "«/1»", "‘/1’", '"https://shop.example/1"'],
-    "formula": ['=HYPERLINK("/1","Lamp")', "=hyperlink(A1)", '=IMAGE("/1.jpg")', '="/1"', "=CONCAT.X(A1)"],
-    "row count": ["(2 rows)", "(1 row)", "(1,234 rows)", "(0 ROWS)", "(3 rows affected)"],
-    "dashes": ["-", "---", "–––", "—", "-----+-----", "--- | ---", "────"],
+    "quoted": [
+        '"/1"',
+        '"/1',
+        "'/1'",
+        "`/1`",
+        "“/1”",
+        "„/1“",
+        "«/1»",
+        "‘/1’",
+        '"https://shop.example/1"',
+        *("「/1」", "『/1』", "´/1´", "″/1″", "＂/1＂", '“/1"', "&quot;/1&quot;"),
+    ],
+    "formula": [
+        '=HYPERLINK("/1","Lamp")',
+        "=hyperlink(A1)",
+        '=IMAGE("/1.jpg")',
+        '="/1"',
+        "=CONCAT.X(A1)",
+        "=ГИПЕРССЫЛКА(A1)",
+        "=_xlfn.CONCAT(A1)",
+        "= HYPERLINK (A1)",
+        "=+HYPERLINK(A1)",
+    ],
+    "row count": [
+        "(2 rows)",
+        "(1 row)",
+        "(1,234 rows)",
+        "(0 ROWS)",
+        "(3 rows affected)",
+        "(2 Zeilen)",
+        "(1 ligne)",
+        "(2 строки)",
+        "(2 行)",
+    ],
+    "dashes": ["-", "---", "–––", "—", "-----+-----", "--- | ---", "────", "+---+---+", "|---|---|", "| --- |", "─┼─"],
     "scheme missing": [
         "shop.example",
         "shop.example/1",
@@ -53,6 +87,8 @@ KINDS: dict[str, list[str]] = {
         "shop.example:443/1",
         "old.example/1",
         "www.old.example",
+        "shop.example./1",
+        "www.shop.example.",
     ],
     "misspelled scheme": [
         "https//shop.example/1",
@@ -80,6 +116,8 @@ KINDS: dict[str, list[str]] = {
         f"{S}/1 | {S}/2",
         f"{S}/1 {S}/2",
         f"{S}/1\u00a0{S}/2",
+        f"{S}/1\u2003{S}/2",
+        f"/1\u3000{S}/2",
         f"/1,{S}/2",
     ],
     "file path": ["C:\\sites\\1.html", "\\\\server\\share\\1.html"],
@@ -94,6 +132,10 @@ VALID = [
     "(500)-days",
     "'t-hooft",
     "'t-hooft-and-'s",
+    "(500 days)",
+    "— lamp",
+    "*lamp*",
+    "&ltd",
     "?to=https://shop.example/1",
     "/share?to=https://shop.example/1",
     "/share?a=1,https://shop.example/1",
@@ -162,6 +204,22 @@ def test_a_site_with_www_rejects_its_host_without_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["Page URL", "página", "Straße", "Адрес", "URL (neu)", "商品URL"])
+def test_the_name_of_a_column_in_any_script_is_a_header_row(name: str) -> None:
+    assert reasons(name, f" {name}", f"/{name}", column=name) == ["header row", "header row", None]
+
+
+def test_a_host_in_its_own_script_is_the_host_of_the_site() -> None:
+    rules = UrlRules("https://bücher.example")
+    missing = ["bücher.example/1", "BÜCHER.example", "www.bücher.example/1", "xn--bcher-kva.example/1"]
+    assert reasons(*missing, "bücher-example", rules=rules) == ["scheme missing"] * 4 + [None]
+    assert reasons("/https://bücher.example/1", "https//bücher.example/1", rules=rules) == [
+        "site repeated",
+        "misspelled scheme",
+    ]
+    assert reasons("жук.example/1", rules=UrlRules("https://жук.example")) == ["scheme missing"]
+
+
 def test_values_without_a_leading_slash_are_rejected_on_request() -> None:
     rules = UrlRules(S, bare=False)
     values = ["Total", "lamp-10", "a/b", "?x=1", "./a", "größe", "/a", f"{S}/a", "//shop.example/a", "\\a"]
@@ -206,7 +264,7 @@ def test_images_with_backslashes_are_read_as_browsers_do() -> None:
 
 PIECES = [
     *("https://", "http://", "https//", "htps:/", "https;//", "ftp://", "//", "/", "\\", ":", "?", "#", "&", "="),
-    *("shop.example", "www.shop.example", "old.example", "other.example", ".org", ":443"),
+    *("shop.example", "www.shop.example", "old.example", "other.example", ".org", ".", ":443"),
     *(
         "lamp",
         "url",
@@ -235,7 +293,7 @@ PLACES = "/:?#"
 
 
 def begins_with_host(text: str) -> bool:
-    rest = [text[len(host) :] for host in OURS if text.lower().startswith(host)]
+    rest = [text[len(host) :].removeprefix(".") for host in OURS if text.lower().startswith(host)]
     return any(not after or after[0] in PLACES for after in rest)
 
 

@@ -22,7 +22,7 @@ S = "https://shop.example"
 RULES = UrlRules(S)
 
 KINDS: dict[str, list[str]] = {
-    "loc with &amp;": ["/a?b=1&amp;c=2", "/rock-&amp;-roll"],
+    "loc with &amp;": ["/a?b=1&amp;c=2", "/rock-&amp;-roll", "/a?b=1&AMP;c=2"],
     "loc with a template": [
         *("/undefined", "/blog/undefined", "/null/a", "/products/NaN", "/a?b=None", "/[object Object]"),
         *("/blog/[slug]", "/blog/[...slug]", "/[[...slug]]/a", "/shop/{{ handle }}", "/shop/{id}", "/shop/${id}"),
@@ -38,7 +38,17 @@ KINDS: dict[str, list[str]] = {
     ],
     "loc in scientific notation": ["/catalog/9.91214E+15", "/9E+15", "/p-8.9e+19.html", "/p?id=1.5E+12"],
     "loc with a route behind #": ["/#/lamp", "/a#!/b", f"{S}/#/x"],
-    "loc in a wrong encoding": ["/Ã¼ber-uns", "/%C3%83%C2%B6l", "/na√Øve", "/â€“", "/Ã©tÃ©"],
+    "loc in a wrong encoding": [
+        "/Ã¼ber-uns",
+        "/%C3%83%C2%B6l",
+        "/na√Øve",
+        "/â€“",
+        "/Ã©tÃ©",
+        "/Ð¿Ñ€Ð¾",
+        "/æ—¥æœ¬",
+        "/Î±Î»",
+        "/ï»¿a",
+    ],
     "loc percent-encoded twice": ["/f%25C3%25BChrung", "/a%2520b", "/a?b=%252F"],
     "loc with an empty segment": ["/en//lamp", f"{S}//l", "/a//", "/.//a"],
     "loc with the host in its path": ["/website/shop.example", "/www.shop.example/f", f"{S}/shop.example?a"],
@@ -56,6 +66,9 @@ PLAIN = [
         "/größe",
         "/été",
         "/ÃO",
+        "/Übergröße",
+        "/Ð-þ",
+        "/ÆØÅ",
         "/a#b",
         "/a?b=//c",
     ),
@@ -74,6 +87,16 @@ def notes_of(*values: str) -> dict[str, list[str]]:
 def test_addresses_of_each_kind_are_noted(kind: str) -> None:
     assert notes_of(*PLAIN[:3], *KINDS[kind])[kind] == KINDS[kind]
     assert [notes_of(value).get(kind) for value in KINDS[kind]] == [[value] for value in KINDS[kind]]
+
+
+def test_templates_of_more_languages_are_noted() -> None:
+    values = ["/a/%(id)s", "/a/<?php echo $id ?>", "/a/<?= $id ?>", "/a/{$slug}"]
+    assert notes_of(*values, "/a/(id)s", "/a/$5") == {"loc with a template": values}
+
+
+def test_what_a_fragment_cuts_off_is_noted() -> None:
+    escaped = ["/a?b=1&#38;c=2", "/a?b=1&#x26;c=2", "/a?b=1&amp;c=2"]
+    assert notes_of(*escaped, "/a/#{id}") == {"loc with &amp;": escaped, "loc with a template": ["/a/#{id}"]}
 
 
 def test_every_note_has_examples() -> None:

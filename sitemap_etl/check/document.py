@@ -21,7 +21,7 @@ from sitemap_etl.web import GZIP, codec_of, decoded, inflated
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
-_PROLOG: Final = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_PROLOG: Final = re.compile(rb"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
@@ -29,6 +29,8 @@ _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _FRONT_MATTER: Final = re.compile(rb"---[ \t]*\r?\n")
 """Beginning of a template of Jekyll, Hugo and similar generators."""
 _DOCTYPE: Final = b"<!DOCTYPE r"
+_BLANK: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))
+"""Table for `bytes.translate`: everything becomes a space, except line breaks."""
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _KINDS: Final[dict[bytes, Kind]] = {
     b"urlset": "urlset",
@@ -151,7 +153,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             if isinstance(verdict, Mistake):
                 faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
             # The type stays, without its subset: a second one is an error.
-            blank = re.sub(rb"[^\n]", b" ", data[start + len(_DOCTYPE) : stop - 1])
+            blank = data[start + len(_DOCTYPE) : stop - 1].translate(_BLANK)
             data = data[:start] + _DOCTYPE + blank + data[stop - 1 :]
         start = stop
     root = _ROOT.search(data, start)
@@ -228,7 +230,7 @@ def _utf8(data: bytes, faults: Faults, charset: str, *, xml: bool) -> bytes:
         problem = judge(declaration[1] + b"<r/>")
         if isinstance(problem, Mistake):
             faults.add("xml-declaration", line=1, example=_head(declaration[1]), detail=problem.message)
-        data = data[:begin] + re.sub(rb"[^\n]", b" ", declaration[1]) + data[stop:]
+        data = data[:begin] + declaration[1].translate(_BLANK) + data[stop:]
     data = _decoded(data, said, faults)
     try:
         data.isascii() or data.decode()

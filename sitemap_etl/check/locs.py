@@ -288,7 +288,7 @@ def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults
         faults.rows("loc-fragment", fragment, locs, offsets)
         well &= ~fragment
     if occurs(data, ord("&")):
-        twice = mask_of(pc.match_substring(locs, "&amp;"))
+        twice = mask_of(pc.match_substring(locs, "&amp;", ignore_case=True))
         faults.rows("loc-escaped-twice", twice, locs, offsets)
     return well
 

@@ -25,7 +25,7 @@ _HTTP, _DATA, _SE64 = (np.frombuffer(word, "<u4")[0] for word in (b"http", b"dat
 _LOWER: Final = np.uint32(0x20202020)
 _PADDING: Final = 8
 """Bytes after the last row, so that reading ahead stays inside the array."""
-_IMAGE: Final = r"\.(?i:jpe?g|png|gif|webp|avif|svg|bmp|tiff?)"
+_IMAGE: Final = r"\.(?i:jpe?g|jfif|png|apng|gif|webp|avif|heic|jxl|svg|bmp|ico|tiff?)"
 _IMAGE_ENDS: Final = rf"{_IMAGE}[,;|\s]+$"
 _NAMES: Final = rf"({_IMAGE})\s*[,;|]\s*([^,;|\s])"
 _ABOUT: Final = r"\s+(?:!\s+(?i:alt|title|desc|caption)\s*:.*|[0-9.]+[wxh][,;|\s]*)$"

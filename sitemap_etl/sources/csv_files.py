@@ -344,7 +344,7 @@ def _without_gaps(read: Read, path: str) -> Read:
     def checked(size: int) -> bytes:
         nonlocal blank
         data = read(size)
-        blank = blank + len(data) if not data.strip(b"\r\n") else 0
+        blank = blank + len(data) if not data.strip(b" \r\n") else 0
         if blank > limits.BLANK_BYTES:
             raise InvalidSource(f"{path} has more than {limits.BLANK_BYTES:,} bytes of blank lines in a row")
         return data

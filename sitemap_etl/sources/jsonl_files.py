@@ -409,6 +409,9 @@ def _duckdb() -> Iterator[Any]:
 def _run(database: Any, text: pa.Array, expression: str) -> pa.Table:
     """Evaluate an expression over the lines, in their order. Raises `duckdb.Error`."""
     database.register("lines", pa.table({"line": text}))
-    found = database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - built by this module
+    try:
+        found = database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - built by this module
+    except UnicodeDecodeError as error:  # DuckDB cut its message off within a character
+        raise duckdb.InvalidInputException("a line is not JSON") from error
     database.unregister("lines")
     return found

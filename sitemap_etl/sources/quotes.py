@@ -50,9 +50,12 @@ class WatchedQuotes:
         if not data:
             self._finish()
             return b""
-        for start in range(0, len(data), _PIECE_BYTES):
-            if self.fault is None:
-                self._look(self._rest + data[start : start + _PIECE_BYTES])
+        start = 0
+        while start < len(data) and self.fault is None:
+            # A long row is examined again when it has doubled, so that time stays linear.
+            end = start + max(_PIECE_BYTES, len(self._rest))
+            self._look(self._rest + data[start:end])
+            start = end
             if self.fault is None and len(self._rest) > CSV_LINE_BYTES:
                 self.at, self.fault = self._start, LONG_LINE
         return data if self.fault is None else b""

@@ -6,6 +6,7 @@ with a path, and in which `scan` finds nothing odd.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import field
@@ -22,7 +23,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.placeholders import find_placeholders
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Findings, Text, encode, scan
-from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected
+from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected, spell
 
 _CHUNK_BYTES: Final = 1 << 29
 """Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
@@ -34,6 +35,7 @@ _GUESSES: Final = 8
 """Origins that are looked for in a column of URLs on any host before rows are normalized one by one."""
 _REASONS: Final = pa.array(list(REASONS), pa.string())
 _CODES: Final = {reason: code for code, reason in enumerate(REASONS)}
+_ASCII: Final = re.compile("[^\x00-\x7f].*", re.DOTALL)
 _BARE: Final = np.zeros(256, np.bool_)
 _BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~?")] = True
 """First bytes of a relative path without its slash, or of a query alone, that need no care."""
@@ -285,12 +287,13 @@ def _is_care(array: pa.Array, text: Text, known: _Pass) -> np.ndarray:
     if values is None or not values.bare:
         return np.ones(len(array), np.bool_)
     found = np.zeros(len(array), np.bool_)
-    for beginning in (*known.normalizer.hosts, "http/", "https/"):
+    # What must be encoded is encoded by now.
+    for beginning in (*(_ASCII.sub("%", host) for host in known.normalizer.hosts), "http/", "https/"):
         found |= np.asarray(pc.starts_with(array, pattern=beginning, ignore_case=True).fill_null(False))
     if values.column is not None:
-        alike = text.lengths == len(values.column.encode())
-        if alike.any():
-            found |= np.asarray(pc.equal(array, values.column).fill_null(False))
+        column = spell(values.column)
+        if (text.lengths == len(column)).any():
+            found |= np.asarray(pc.equal(array, column).fill_null(False))
     return found
 
 
@@ -303,8 +306,8 @@ def _suspicious(array: pa.Array, found: Findings, known: _Pass) -> np.ndarray:
     at = np.flatnonzero(text.data[:-1] == ord(":"))
     after = text.data[at + 1]
     follows = after == ord("/")
-    for initial in {name[:1] for name in known.normalizer.hosts}:
-        follows |= (after | 0x20) == ord(initial) | 0x20
+    for initial in {name.encode()[0] for name in known.normalizer.hosts}:
+        follows |= (after | 0x20) == initial | 0x20
     at = at[follows]
     if len(at):
         starts = text.starts[np.searchsorted(text.starts, at, "right") - 1]

@@ -38,11 +38,18 @@ _TEMPLATE: Final = (
     rf"|:[A-Za-z_]\w*|\$[A-Za-z_]\w*|{_PERCENT}[sd])(?:[/?#&]|$)"
     r"|(?:%5[Bb]|\[)+(?:\.\.\.)?[A-Za-z_]\w*(?:%5[Dd]|\])+(?:[/?#&]|$))"
     rf"|\${_OPEN}|{_OPEN}{_OPEN}|{_OPEN}[A-Za-z_]\w*{_CLOSE}|{_OPEN}{_PERCENT}|%25{_OPEN}|%{_OPEN}"
-    rf"|(?:%3[Cc]|<){_PERCENT}|(?:%3[Cc]|<)[A-Za-z_][\w:]*(?:%3[Ee]|>)"
+    rf"|%25\(\w+\)[sd]|{_OPEN}\$[A-Za-z_]|(?:%3[Cc]|<)(?:\?(?:php|=)|{_PERCENT})|(?:%3[Cc]|<)[A-Za-z_][\w:]*(?:%3[Ee]|>)"
 )
 """Words for a missing value, and what frameworks, templates and format strings leave: encoded or as it is."""
 _SCIENTIFIC: Final = r"[/=\-_][0-9](?:[.,][0-9]+)?[Ee](?:\+|%2B)[0-9]{2,3}(?:[/?&.\-_]|$)"
-_MOJIBAKE: Final = r"%C3%8[23](?:%C2%[89AB]|%C5%[92B]|%C6%92|%CB%|%E2%8[0-4])|%C3%A2%E2%82%AC|%E2%88%9A%C[23]%"
+_NUMERIC: Final = "&#(?:0*38|[Xx]0*26);"
+_FOLLOWS: Final = r"(?:%C2%[89AB].|%C5%(?:9[23]|A[01]|B[8DE])|%C6%92|%CB%(?:86|9C)|%E2%8[0-4]%..)"
+"""A byte within a character of UTF-8 that was read as Windows-1252."""
+_MOJIBAKE: Final = (
+    r"%C3%8[23](?:%C2%[89AB]|%C5%[92B]|%C6%92|%CB%|%E2%8[0-4])|%C3%A2%E2%82%AC|%E2%88%9A%C[23]%|%C3%AF%C2%BB%C2%BF"
+    rf"|(?:%C3%[89].{_FOLLOWS}){{2}}|(?:%C3%A[3-9]{_FOLLOWS}{{2}}){{2}}"
+)
+"""A Latin letter, the byte order mark, or two letters of another script."""
 _TWICE: Final = r"%25(?:[2-7][0-9A-F]|[89A-F][0-9A-F])"
 _AFTER_SLASH: Final = (b":", b"$", b"unde", b"null", b"None", b"NaN")
 """What can begin a template after a slash, if nothing in it is encoded."""
@@ -53,13 +60,22 @@ def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules | Non
 
     `locs`: canonical, none null. `raw`: the same as the source has them. `rules`: of pages; None for URLs of any host.
     """
-    written = single(raw)
+    found: dict[str, np.ndarray] = {}
+    for note, mask in _each(locs, single(raw), rules):
+        found[note] = mask | found[note] if note in found else mask
+    yield from found.items()
+
+
+def _each(locs: pa.Array, written: pa.Array, rules: UrlRules | None) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the notes, one of them perhaps twice: of what the source has, and of the addresses."""
     if not written.type.equals(locs.type) and not pa.types.is_large_string(written.type):
         written = written.cast(pa.string())
     if not written.equals(locs):
         source = bytes_of(written)
         if rules is not None and occurs(source, ord("#")):
             yield from _found("loc with a route behind #", written, "#!?/")
+            yield from _found("loc with &amp;", written, _NUMERIC)
+            yield from _found("loc with a template", written, r"#\{[A-Za-z_]")
         if occurs(source, ord("\\")):
             yield from _found("loc with a backslash", written, r"^[^?#]*\\")
     yield from suspected(locs, None if rules is None else rules.site)
@@ -83,7 +99,7 @@ def _patterns(locs: pa.Array, site: str | None) -> Iterator[tuple[str, str]]:
     data = bytes_of(locs)
     is_escaped = occurs(data, ord("%"))
     if occurs(data, ord("&")):
-        yield "loc with &amp;", "&amp;"
+        yield "loc with &amp;", "(?i)&amp;"
     if occurs(data, ord("+")):
         yield "loc in scientific notation", _SCIENTIFIC
     if is_escaped:
@@ -104,7 +120,7 @@ def _patterns(locs: pa.Array, site: str | None) -> Iterator[tuple[str, str]]:
 def made_of_no_address(locs: pa.Array, site: str) -> np.ndarray:
     """Return a mask of the absolute URLs that were made of values that are no addresses (`values.Values`): bool."""
     host = re.escape(site.partition("//")[2].partition(":")[0].removeprefix("www."))
-    end = rf"(?:www\.)?{host}(?:[/:?#]|$)"
+    end = rf"(?:www\.)?{host}\.?(?:[/:?#]|$)"
     pattern = (
         rf"^[a-z]+://[^/?#]+/+(?:[A-Za-z][A-Za-z0-9+.\-]*://{end}|[htps]{{3,7}}(?::/*|[;.,]?//+){end}"
         r"|(?:%3[Cc]|<)/?[a-z]+(?:%20| |/|%3[Ee])|(?:%5[Bb]|\[)[^?#]*(?:%5[Dd]|\])\(|(?:%22|\")|=[A-Za-z][\w.]*\("

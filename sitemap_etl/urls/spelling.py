@@ -248,7 +248,7 @@ class Normalizer:
         if self.site is None:
             raise Rejected("not absolute")
         first = path.partition("/")[0]
-        if first.lower() in self.hosts:
+        if first.lower().removesuffix(".") in self.hosts:
             raise Rejected("scheme missing")
         if ":" in first:
             raise Rejected("not http or https")
@@ -265,9 +265,10 @@ def _host_of(found: str) -> str:
 
 
 def _names(host: str) -> tuple[str, ...]:
-    """A host, and the same with or without `www.`; an IP address has none."""
+    """A host, and the same with or without `www.`, also in its own script; an IP address has none."""
     other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
-    return (host, other) if _PLAIN_HOST.fullmatch(other) else (host,)
+    names = (host, other) if _PLAIN_HOST.fullmatch(other) else (host,)
+    return (*names, *(ada_url.idna_to_unicode(name) for name in names)) if "xn--" in host else names
 
 
 def _check_characters(text: str) -> None:

@@ -9,15 +9,22 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_MARKUP: Final = re.compile(r"(?:!?\[|[<{]).*", re.DOTALL)
+_MARKUP: Final = re.compile(r"(?:[-*+>]\s+|[*_]+)?(?:!?\[|[<{\uff1c]|&lt;).*", re.DOTALL | re.IGNORECASE)
+_DOUBLE: Final = '"\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\u300c\u300d\u300e\u300f\u301d\u301e\uff02'
+_SINGLE: Final = "'`\u00b4\u2018\u2019\u201a\u201b\u2032\u2039\u203a\uff07"
 _QUOTED: Final = re.compile(
-    "\".*|(?:'.*'|`.*`|[\u201c\u201d\u201e].*[\u201c\u201d\u201f]|\u00ab.*\u00bb|\u00bb.*\u00ab"
-    "|[\u2018\u2019\u201a].*[\u2018\u2019\u201b]|\u2039.*\u203a|\u203a.*\u2039)",
-    re.DOTALL,
+    rf"\".*|[{_DOUBLE}].*[{_DOUBLE}]|[{_SINGLE}].*[{_SINGLE}]|(&quot;|&#0?3[49];|&apos;).*\1", re.DOTALL | re.IGNORECASE
 )
-_FORMULA: Final = re.compile(r'=(?:[A-Za-z][\w.]*\(|").*', re.DOTALL)
-_ROW_COUNT: Final = re.compile(r"\([0-9][0-9,.]* rows?(?: affected)?\)", re.IGNORECASE)
-_DASHES: Final = re.compile("[-\u2010-\u2015\u2212\u2500\u2501]+(?:[ +|]+[-\u2010-\u2015\u2212\u2500\u2501]+)*[ +|]*")
+_FORMULA: Final = re.compile(r"=(?:[\s+@\-]*[^\W\d][\w.]*\s?\(|\").*", re.DOTALL)
+_ROWS: Final = (
+    "rows?|zeilen?|lignes?|filas?|rig(?:a|he)|linhas?|rijen|rader?|wiersz[ey]?|sat\u0131r|\u0159\u00e1d(?:ka|ky|ek)"
+    "|\u0441\u0442\u0440\u043e\u043a[\u0430\u0438]?|\u0440\u044f\u0434(?:\u043e\u043a|\u043a\u0438|\u043a\u0456\u0432)"
+    "|\u884c(?:\u8bb0\u5f55)?|\uac1c \ud589"
+)
+"""The word of psql and sqlcmd for rows, as they are translated."""
+_ROW_COUNT: Final = re.compile(rf"\( ?[0-9][0-9,.]* ?(?:{_ROWS})(?: \w+)? ?\)", re.IGNORECASE)
+_DASH: Final = "[-\u2010-\u2015\u2212\u2500-\u257f]+"
+_DASHES: Final = re.compile(rf"[ +|]*{_DASH}(?:[ +|]+{_DASH})*[ +|]*")
 _BARE: Final = (
     ("markup", _MARKUP),
     ("quoted", _QUOTED),
@@ -28,24 +35,24 @@ _BARE: Final = (
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _SPELLING: Final = r"[htps]{3,7}[ ]?"
 """Letters of a scheme, in any order and number."""
-_SEVERAL: Final = r"[^?#]*[\s\x{00a0},;|]https?:/"
+_SEVERAL: Final = r"[^?#]*[\s\x{00a0}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000},;|]https?:/"
 """White space or a separator, then an absolute URL, before the query (RE2; `_in_python` for `re`)."""
 
 
 def _in_python(pattern: str) -> str:
-    return pattern.replace(r"\x{00a0}", "\u00a0")
+    return re.sub(r"\\x\{([0-9a-f]+)\}", r"\\u\1", pattern)
 
 
 class Values:
     """The rules of one column of addresses.
 
-    `hosts`: of the site, without ports. `column`: name of the column in its source; None if it is not known. `bare`:
-    values without a leading slash are addresses.
+    `hosts`: of the site, without ports, in ASCII and in their own script. `column`: name of the column in its
+    source; None if it is not known. `bare`: values without a leading slash are addresses.
     """
 
     def __init__(self, hosts: Iterable[str], column: str | None = None, *, bare: bool = True) -> None:
         names = "|".join(re.escape(host) for host in sorted(hosts))
-        end = rf"(?:{names})(?:[/:?#]|$)"
+        end = rf"(?:{names})\.?(?:[/:?#]|$)"
         self.column = column
         self.bare = bare
         self._repeated = re.compile(rf"/+[a-z][a-z0-9+.\-]*://{end}", re.IGNORECASE)
