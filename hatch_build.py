@@ -44,8 +44,7 @@ class Kernels(BuildHookInterface):
         own = sysconfig.get_platform()
         if version == "editable" or wanted == "pure" or not (wanted or own.startswith("linux-")):
             return
-        source = Path(self.root, self.config.get("source", ""))  # packages/ has another project of the same source
-        library = _module(source / "sitemap_etl" / "kernels" / "library.py")
+        library = _module(Path(self.root) / "sitemap_etl" / "kernels" / "library.py")
         self.scratch = tempfile.TemporaryDirectory(prefix="sitemap-etl-kernels-")
         made = Path(self.scratch.name, "kernels.so")
         try:

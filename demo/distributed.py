@@ -49,9 +49,9 @@ FILES_BEFORE = 20
 """Public files after which the machine that publishes goes down."""
 NOW = "2026-11-22T02:00:00Z"
 READY_SECONDS, RUN_SECONDS = 300, 900
-_LOST = 45
+_LOST = 30
 """Seconds without a sign after which Airflow gives a task up: 300 unless it is told."""
-_FORGOTTEN = 90
+_FORGOTTEN = 45
 """Seconds after which a task is queued again that a machine took and never began: 600 likewise."""
 
 

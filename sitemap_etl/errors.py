@@ -114,3 +114,14 @@ def nearest(word: str, known: Collection[str]) -> str | None:
     plain = word.casefold().replace("-", "_")
     close = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
     return folded[close[0]] if close and folded[close[0]] != word else None
+
+
+def it_has(names: Sequence[str], wanted: str = "") -> str:
+    """Return the sentence that lists columns, and asks for the one that was probably `wanted`."""
+    close = nearest(wanted, names) if wanted else None
+    return f"It has: {columns_in_words(names)}" + (f". Did you mean {close}?" if close else "")
+
+
+def columns_in_words(names: Sequence[str]) -> str:
+    """Return names of columns for a message. Those with a space at an end are quoted, because nobody would see it."""
+    return ", ".join(name if name and name == name.strip() else f'"{name}"' for name in names) or "no columns"

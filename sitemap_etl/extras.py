@@ -1,4 +1,4 @@
-"""Optional packages that only some sites or checks need, and the extras that install them."""
+"""Optional packages that only some sites need, and the extras that install them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,6 @@ _PACKAGES: Final = {
     "pandas": ("pandas",),
 }
 """What each extra of pyproject.toml brings, by the names under which it is imported."""
-_OF_CHECK: Final = {
-    "s3": ("boto3",),
-}
-"""The same for the extras of sitemap-etl-check. In sitemap_etl all of it is in the base installation."""
 
 
 def demand(extra: str, what: str) -> None:
@@ -26,14 +22,11 @@ def demand(extra: str, what: str) -> None:
 
     Nothing is imported except the packages that contain them.
     """
-    distribution, packages = (
-        ("sitemap-etl-check", _OF_CHECK[extra]) if extra in _OF_CHECK else ("sitemap_etl", _PACKAGES[extra])
-    )
-    missing = [name for name in packages if not installed(name)]
+    missing = [name for name in _PACKAGES[extra] if not installed(name)]
     if missing:
         raise ConfigError(
             f"{what} needs the extra {extra}, which is not installed (no module {' and '.join(missing)}): "
-            f"install {distribution}[{extra}]"
+            f"install sitemap_etl[{extra}]"
         )
 
 

@@ -20,7 +20,7 @@ from tests.support.dags import Shop
 
 THIN = {"ada-url", "pydantic", "pyyaml"}
 """What docs/reference/airflow-versions.md says that Airflow's environment needs beside Airflow."""
-OF_AIRFLOW = {"httpcore", "httpx", "jinja2", "rich", "typer"}
+OF_AIRFLOW = {"click", "httpcore", "httpx", "jinja2", "rich", "shellingham"}
 """Dependencies of ours that Airflow itself imports. Nothing of ours needs them there."""
 
 
@@ -116,13 +116,15 @@ echo '{{"failed": "no", "code": 1, "again": false}}'"""
     assert "is not known" in answered.read_text()
 
 
-_WITHOUT = """
+_MISSING = """
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in set(sys.argv[2].split()):
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
+"""
+_WITHOUT = f"""{_MISSING}
 from sitemap_etl.airflow import raise_site_errors, site_dags
 from sitemap_etl.airflow import deadlines, notifiers, plugin, waiting
 raise_site_errors(sys.argv[1])
@@ -151,3 +153,36 @@ def test_airflow_s_environment_needs_no_libraries_but_those_that_read_site_files
     assert done.stdout.split()[-1] == "shop"
     text = (PROJECT / "docs" / "reference" / "airflow-versions.md").read_text()
     assert all(f"`{name}" in text for name in THIN)
+
+
+_PLANNED = f"""{_MISSING}
+from sitemap_etl.airflow import site_dags
+from sitemap_etl.airflow.loaded import site_of
+from sitemap_etl.airflow.performing import perform
+from sitemap_etl.errors import ConfigError
+options = dict.fromkeys(["sections", "force", "reason", "now"])
+options |= dict.fromkeys(["full", "dry_run", "ping", "moved"], False)
+asked = {{"fields": options, "conf": None, "owner": "shop/1", "made": None, "final": True, "problem": None}}
+(name,) = site_dags(sys.argv[1])
+try:
+    key = perform(site_of(name), "plan", {{**asked, "most": 9, "parts": 0}})["key"]
+    perform(site_of(name), "build", {{"key": key, "final": True}})
+except ConfigError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("library", ["isal", "duckdb"])
+def test_a_library_that_airflow_s_environment_lacks_is_named_with_the_key_to_set(shop: Shop, library: str) -> None:
+    shop.pages(3)
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}, "where": "loc <> ''"}})
+    done = subprocess.run(
+        [sys.executable, "-c", _PLANNED, str(shop.sites), library],
+        cwd=PROJECT,
+        env={**os.environ, **shop.airflow.environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"has no module {library}, which this run needs" in done.stdout, done.stderr
+    assert "airflow: {python:" in done.stdout

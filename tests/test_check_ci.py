@@ -77,8 +77,8 @@ def run_check(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     assert not re.search(r"\$\{\{", step["run"]), "an expression in a script runs what its text says"
     bin_ = folder / "runner" / "sitemap-etl" / "bin"
     bin_.mkdir(parents=True, exist_ok=True)
-    command = bin_ / "sitemap-etl-check"
-    command.write_text(f"#!{sys.executable}\nfrom sitemap_etl.cli import check\ncheck()\n", encoding="utf-8")
+    command = bin_ / "sitemap-etl"
+    command.write_text(f"#!{sys.executable}\nfrom sitemap_etl.cli import main\nmain()\n", encoding="utf-8")
     command.chmod(0o755)
     script = folder / "step.sh"
     script.write_text(step["run"], encoding="utf-8")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from sitemap_etl.cli.app import app
 from sitemap_etl.cli.check_config import ONLY_TYPED, keys_of
-from tests.support.command import Done, call
+from tests.support.command import Done, call, commands
 
 BROKEN = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
     "<url><loc>https://shop.example/a</loc><priority>2</priority></url>"
     "<url><loc>https://shop.example/a</loc></url></urlset>"
 )
-COMMAND: Any = typer.main.get_command(app).commands["check"]  # type: ignore[attr-defined]  # it is a group
+COMMAND = commands()["check"]
 PAGES = Path(__file__).parent.parent / "docs"
 COMMAND_PAGE = (PAGES / "reference" / "command.md").read_text("utf-8")
 OPTIONS = COMMAND_PAGE.partition("\n## `sitemap-etl check ")[2].partition("\n## ")[0]

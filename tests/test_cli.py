@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 import pytest
-import typer
 
 from sitemap_etl import __version__
-from sitemap_etl.cli.app import app
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.endings import _Call
-from tests.support.command import RUN_KEYS, Done, at, call, process
+from tests.support.command import RUN_KEYS, Done, at, call, commands, process
 from tests.support.sites import TestSite, pages
 
 COMMANDS = ("init", "validate", "run", "publish", "ping", "status", "history", "rollback", "explain", "check", "schema")
@@ -73,45 +71,67 @@ def test_python_m_is_the_same_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
 
 
-def options_of(group: Any) -> Iterator[tuple[str, Any]]:
-    """Every option of a command and of those below it."""
-    for name, command in getattr(group, "commands", {}).items():
-        yield from ((f"{name} {option}", param) for option, param in options_of(command))
-    yield from ((param.opts[0], param) for param in group.params if param.param_type_name == "option")
-
-
 WITH_VALUES = {
-    name: param for name, param in options_of(typer.main.get_command(app)) if not (param.is_flag or param.is_eager)
+    f"{name} {param.opts[0]}": param
+    for name, command in commands().items()
+    for param in command.params
+    if isinstance(param, click.Option) and not param.is_flag
 }
 
 
 @pytest.mark.parametrize("name", WITH_VALUES)
 def test_every_option_with_a_value_says_its_default(name: str) -> None:
-    param = WITH_VALUES[name]
-    shown = param.show_default and param.default is not None  # by the library itself
-    assert shown or re.search(r"\(default: [^)]+\)", param.help), name
+    assert re.search(r"\(default: [^)]+\)", WITH_VALUES[name].help or ""), name
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     def completed(*words: str) -> list[str]:
-        environ = {"_SITEMAP_ETL_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words)}
+        environ = {"_SITEMAP_ETL_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words)}
         environ["COMP_CWORD"] = str(len(words) - 1)
         running = process(cwd=tmp_path, **environ)
         out, err = running.communicate(timeout=120)
         assert (running.returncode, err) == (0, "")
         return out.split()
 
-    assert completed("sitemap-etl", "r") == ["run", "rollback"]
-    assert "--dry-run" in completed("sitemap-etl", "run", "--d")
-    assert completed("sitemap-etl", "state", "v") == ["verify"]
+    assert completed("sitemap-etl", "r") == ["plain,run", "plain,rollback"]
+    assert "plain,--dry-run" in completed("sitemap-etl", "run", "--d")
+    assert completed("sitemap-etl", "state", "v") == ["plain,verify"]
+    assert completed("sitemap-etl", "check", "--fail-on", "w") == ["plain,warning"]
+
+
+def test_a_shell_completes_paths_itself(tmp_path: Path) -> None:
+    for words in (["run", "si"], ["check", "pub"], ["run", "x.yaml", "--metrics", "m"]):
+        environ = {"_SITEMAP_ETL_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["sitemap-etl", *words])}
+        running = process(cwd=tmp_path, **environ, COMP_CWORD=str(len(words)))
+        assert running.communicate(timeout=120) == (f"file,{words[-1]}\n", "")
+
+
+def with_shell(option: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Call the command below bash. The shell is known by the processes around the command."""
+    command = ["bash", "-c", f"{shlex.quote(sys.executable)} -m sitemap_etl {option}; exit $?"]
+    return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
 
 
 def test_the_completion_of_a_shell_can_be_shown() -> None:
-    # The shell is known by the processes around the command; bash alone would become the command.
-    command = ["bash", "-c", f"{shlex.quote(sys.executable)} -m sitemap_etl --show-completion; exit $?"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = with_shell("--show-completion")
     assert done.returncode == 0, done.stderr
-    assert "COMPLETE=complete_bash" in done.stdout
+    assert "_SITEMAP_ETL_COMPLETE=bash_complete" in done.stdout
+
+
+def test_the_completion_of_a_shell_is_installed_once_and_works(tmp_path: Path) -> None:
+    (tmp_path / ".bashrc").write_bytes(b"alias x=y # \xe9")
+    for _ in range(2):
+        done = with_shell("--install-completion", HOME=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+    script = tmp_path / ".bash_completions" / "sitemap-etl.sh"
+    assert (tmp_path / ".bashrc").read_bytes() == b"alias x=y # \xe9\nsource '%s'\n" % bytes(script)
+    loaded = subprocess.run(
+        ["bash", "-c", f"source {shlex.quote(str(script))} && complete -p sitemap-etl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "-F _sitemap_etl_completion sitemap-etl" in loaded.stdout
 
 
 def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
@@ -125,7 +145,10 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
     [
         (["rnu"], "No such command 'rnu'. Did you mean 'run'? See sitemap-etl --help"),
         (["run"], "Missing argument 'SITE.yaml'. See sitemap-etl run --help"),
-        (["run", "x.yaml", "--sectoin", "a"], "--section"),
+        (
+            ["run", "x.yaml", "--sectoin", "a"],
+            "(Did you mean one of: '--json', '--section'?) See sitemap-etl run --help",
+        ),
         (["run", "x.yaml", "y"], "unexpected extra argument"),
         (
             ["run", "x.yaml", "--limit", "0"],
@@ -455,8 +478,8 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     assert call("validate", site.path).code == 0
     done = call("validate", site.path, "--connect")
     assert done.code == 2
-    assert "section products: a rule uses the column 'updated_at', which the source does not have" in done.err
-    assert "section away: the source has no column 'loc'. It has: url, \" loc\"" in done.err
+    assert "section products: a rule uses the column 'updated_at', which the source (" in done.err
+    assert f"section away: the source ({tmp_path / 'away.csv'}) has no column 'loc'. It has: url, \" loc\"" in done.err
     assert "INDEXNOW_KEY" in done.err
 
 

@@ -160,7 +160,7 @@ def until_committed(writes: Sequence[str], *, every: int = 1, also: str = "") ->
 
 
 def sampled(writes: Sequence[str], numbers: Iterable[int], *, every: int = 1) -> list[int]:
-    """The first write of each kind, and each `every`th of these writes, or a sixth of that in CI."""
+    """The first write of each kind, and each `every`th of these writes, or a twelfth of that in CI."""
     return sample(numbers, lambda number: kind_of_key(writes[number - 1].partition("/live/")[2]), every=every)
 
 

@@ -10,30 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 from sitemap_etl import errors
-from sitemap_etl.cli.app import app
 from sitemap_etl.cli.endings import INTERRUPTED
 from sitemap_etl.config import load
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Summary
+from tests.support.command import commands
 from tests.support.documents import DOCS, FENCE, PAGES, README, ROOT, blocks
 
 COMMAND = (DOCS / "reference" / "command.md").read_text()
 
 
-def commands(group: Any, prefix: str = "") -> dict[str, Any]:
-    """Every command by its name, those of groups behind the group's."""
-    found = {}
-    for name, command in group.commands.items():
-        found |= commands(command, f"{prefix}{name} ") if hasattr(command, "commands") else {f"{prefix}{name}": command}
-    return found
-
-
-COMMANDS = commands(typer.main.get_command(app))
+COMMANDS = commands()
 
 
 def section(name: str) -> str:
@@ -160,6 +151,11 @@ def test_every_python_example_can_be_read() -> None:
     assert found
     for page, text in found:
         compile(text, str(page), "exec")
+
+
+@pytest.mark.parametrize("page", [*PAGES], ids=lambda page: page.name)
+def test_no_command_installs_the_package_from_an_index_that_lacks_it(page: Path) -> None:
+    assert not re.search(r"(pip|pipx|uvx?) (install )?(-\S+ )*\"?sitemap[_-]etl", page.read_text())
 
 
 def test_every_variable_of_ours_is_in_the_reference() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from sitemap_etl.errors import Unavailable
 from tests.support.crash import Laboratory, World, listed
+from tests.support.examples import ALL, kind_of_key
 from tests.support.proxy import FAULTS, Fault, FaultProxy, Seen, fault_proxy
 from tests.support.s3 import S3Server
 from tests.support.sites import TestSite, pages
@@ -55,7 +56,8 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
     tmp_path: Path, moto: S3Server, each_s3: S3Server
 ) -> None:
-    """Up to the commit: each write with one fault, the claim and the commit with two, each sixteenth read with one.
+    """Up to the commit: a write of each kind and a fourth of the others with one fault, the claim and the commit with
+    two, each sixteenth read with one.
 
     Of the two one comes instead of the request, and one after it was done: that is what a publish can see of a fault,
     and the two stores have others of each. With the second store only writes that have a condition: stores differ in
@@ -72,6 +74,7 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
         seen = requests_of(lab, faulty)
         swaps = [request.number for request in seen if request.writes and request.path.endswith("/current.json")]
         statuses = []
+        kinds_seen: set[str] = set()
         for request in seen[: swaps[-1] + 1]:
             kinds = [FAULTS[request.number % len(FAULTS)]]
             if request.number in swaps:
@@ -80,6 +83,10 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
             elif request.writes:
                 if not is_moto and not CONDITIONS & request.headers.keys():
                     continue
+                kind = kind_of_key(request.path)
+                if not ALL and kind in kinds_seen and request.number % 4:
+                    continue
+                kinds_seen.add(kind)
             elif request.number % 16:
                 continue
             statuses += [survives(lab, faulty, request.number, fault, before, world) for fault in kinds]

@@ -117,7 +117,7 @@ def one(value: object, kind: pa.DataType) -> int:
     return lastmod.fingerprint(pa.table({"c": pa.array([held], kind)}), ["c"])[0].as_py()
 
 
-# --- Test vectors: they also stand in docs/explanation/fingerprints.md, and never change ---------------------------
+# --- Test vectors, which never change -----------------------------------------------------------------------------
 
 BERLIN = datetime(2026, 1, 2, 4, 4, 5, 678_901, tzinfo=UTC)
 VECTORS = [
@@ -157,10 +157,8 @@ def test_the_documented_vector_of_several_columns_holds():
     assert lastmod.rule_id(named) == "f1-09fc0c145c0f1212"
 
 
-def test_the_vectors_stand_in_the_documentation():
+def test_a_vector_of_several_columns_stands_in_the_documentation():
     text = (Path(__file__).parent.parent / "docs" / "explanation" / "fingerprints.md").read_text(encoding="utf-8")
-    for value, kind, expected in VECTORS:
-        assert f"{expected:016X}" in text, (value, kind)
     assert "`FE6275923FEA2850` under the id `f1-09fc0c145c0f1212`" in text
 
 

@@ -36,6 +36,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.store import put_document
 from tests.support.command import call
+from tests.support.examples import ALL
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Died
 
@@ -275,7 +276,8 @@ def test_what_sections_were_made_from_no_longer_names_a_row_that_was_rolled_back
 @pytest.mark.thorough
 def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
-    writes = 0  # every fifth: neighbours are mostly of one kind
+    writes = 0
+    step = 5 if ALL else 15  # neighbours are mostly of one kind
     while True:
         kept.restore()
         shop.store.die(writes)
@@ -287,12 +289,12 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path
             break
         (shop.folder / "work" / "shop" / "state" / "lease.json").unlink(missing_ok=True)
         assert verify_state(shop.load(), shop.environment).sound, writes
-        if writes % 20 == 0:
+        if writes % 4 == 0:
             assert shop.night(10).summary.status in ("published", "unchanged"), writes
             published_sets(shop.load(), shop.environment)
         shop.forget(KEY)
         assert holding(shop) == nothing(), writes
-        writes += 5
+        writes += step
     shop.store.revive()
     assert writes > 30
 

@@ -28,7 +28,7 @@ from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import Current, Manifest, Options
 from sitemap_etl.state.store import State
 from tests.support.crash import ORIGIN, listed, locs_of, prepare
-from tests.support.examples import IN_CI
+from tests.support.examples import ALL
 from tests.support.late import DAY, Request, Store
 from tests.support.sites import FIRST_NIGHT, TestSite, content
 from tests.support.storages import Died
@@ -239,7 +239,7 @@ class Trial:
 def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37
-    for kill in range(1, trial.count + 1):
+    for kill in range(1, trial.count + 1, 1 if STEP or ALL else 4):
         trial.die(kill)
         at = 1 + kill % step
         while trial.take_over(at):
@@ -258,7 +258,7 @@ def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_i
     """Nor do they in the nights after it: a quiet one, one that brings bytes back, a rollback. Then it is forgotten."""
     world.store.conditional_delete = conditional_delete
     trial = Trial(world, then)
-    for kill in range(1, trial.count + 1, 1 if STEP else 3 if IN_CI else 7):
+    for kill in range(1, trial.count + 1, 1 if STEP else 3 if ALL else 7):
         trial.die(kill)
         assert world.publish("b", 2) in ("published", "unchanged")
         after = world.store.keep()
@@ -293,7 +293,7 @@ def test_a_late_delete_finds_other_bytes_where_the_file_has_come_back(world: Wor
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
     step = STEP or 17
-    for kill in range(1, trial.count + 1):
+    for kill in range(1, trial.count + 1, 1 if STEP or ALL else 4):
         trial.die(kill)
         feed = world.objects().get("gone.rss.xml")
         at = 1 + kill % step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,14 @@ def runs(last: Attempt | None = None, count: int = 30) -> list[Attempt]:
 def rendered(around: Around, **more: Any) -> str:
     own = around.runs[-1].run_id if around.runs else "20261102T020000Z-51f6"
     return report.render(decode(Summary, summary_of(**{**more, "run_id": own}), "summary.json"), around)
+
+
+def test_the_counts_of_a_run_are_added_up_once() -> None:
+    run = attempt(1, sections={"products": Counts(listed=2), "news": Counts(listed=3), "recent": Counts(listed=9)})
+    views = replace(run, views=("recent",))
+    assert (run.total.listed, views.total.listed) == (14, 5)
+    assert run.total is run.total
+    assert replace(run) == run
 
 
 # --- what is usual ------------------------------------------------------------------------------------

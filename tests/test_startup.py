@@ -15,7 +15,7 @@ from tests.support.website import website
 PROGRAM = """
 import atexit, sys
 heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic", "airflow"}
-heavy |= {"sqlalchemy", "rich"}
+heavy |= {"sqlalchemy", "rich", "typer"}
 atexit.register(lambda: print("loaded:", *sorted(heavy & {name.partition(".")[0] for name in sys.modules})))
 from sitemap_etl.cli import main
 main(sys.argv[1:])
@@ -65,6 +65,40 @@ def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
     (site.folder / "hooks.py").write_text("def same(frame):\n    return frame\n")
     site.section("products", where=None, transform="hooks:same")
     assert "pandas" in loaded("run", site.path, cwd=site.folder)
+
+
+OWN = """
+import atexit, sys
+atexit.register(lambda: print("loaded:", *(name for name in sys.modules if name.startswith("sitemap_etl.cli."))))
+from sitemap_etl.cli import main
+main(sys.argv[1:])
+"""
+COMMANDS = {f"sitemap_etl.cli.{name}" for name in ("runs", "sitemaps", "sites", "state", "status", "upkeep")}
+
+
+@pytest.mark.parametrize(
+    ("command", "module"), [(["--help"], None), (["schema", "--help"], "sites"), (["state", "verify", "-h"], "upkeep")]
+)
+def test_a_call_imports_the_module_of_its_command_alone(command: list[str], module: str | None) -> None:
+    done = subprocess.run([sys.executable, "-c", OWN, *command], capture_output=True, text=True, check=True)
+    found = COMMANDS & set(done.stdout.rpartition("loaded:")[2].split())
+    assert found == ({f"sitemap_etl.cli.{module}"} if module else set())
+
+
+BUILT = """
+from sitemap_etl.settings import Secret, Settings
+
+def below(kind):
+    return {kind, *(one for child in kind.__subclasses__() for one in below(child))}
+
+print(*sorted(kind.__name__ for kind in below(Settings) | {Secret} if kind.__pydantic_complete__))
+"""
+
+
+def test_importing_the_settings_builds_no_validator() -> None:
+    """The one of the site has all the others in it, and is built when a site file is read."""
+    done = subprocess.run([sys.executable, "-c", BUILT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_the_help_of_a_command_loads_no_more_than_that_of_all(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_a_refusal_names_the_site_file_that_the_run_was_planned_from(site: Site)
     _export(site, 10)
     started = tasks.start(site, Options(), replace(OUTSIDE, site_file="/opt/sites/shop.yaml"), owner="shop/2")
     rendered(started)
-    with pytest.raises(Refused, match=r"publish: sitemap-etl publish /opt/sites/shop\.yaml ") as refused:
+    way = r"in Airflow: trigger the DAG shop, with force \S+max_drop and a reason\n"
+    with pytest.raises(Refused, match=way + r"  publish: sitemap-etl publish /opt/sites/shop\.yaml ") as refused:
         tasks.publish(started.key, OUTSIDE)
     assert "SITE.yaml" not in str(refused.value)
 

@@ -270,3 +270,14 @@ def test_a_sitemap_to_compare_with_is_read_before_a_run_needs_it(tmp_path: Path)
         '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>https://shop.example/a</loc></url></urlset>'
     )
     assert call("validate", site.path, "--connect", "--against", tmp_path / "old.xml").code == 0
+
+
+@pytest.mark.parametrize("wanted", ["prcie", "PRICE"])
+def test_validate_and_a_run_say_the_same_of_a_missing_column_and_name_the_nearest(tmp_path: Path, wanted: str) -> None:
+    site = TestSite(tmp_path).section("p", [{"loc": "/a", "price": 1}], columns={"title": wanted})
+    (said,) = try_section(site.load(), "p", site.environment, None).lacks
+    source = f"the source ({tmp_path / 'p.csv'})"
+    assert said == f"columns.title: {source} has no column {wanted!r}. It has: loc, price. Did you mean price?"
+    with pytest.raises(InvalidSource) as found:
+        site.night(1)
+    assert str(found.value) == f"section p: {said}"

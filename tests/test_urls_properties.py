@@ -31,7 +31,7 @@ from sitemap_etl.urls.spelling import Normalizer, Rejected
 
 SITE = "https://shop.example"
 SAME_AS = ("http://shop.example", "https://www.shop.example:8443")
-PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "urls.md"
+LIBRARIES_TABLE = Path(__file__).parent / "data" / "url_libraries.md"
 
 # RFC 3986 appendix A, written down here once more: the code has no part in it.
 PCT = "%[0-9A-F]{2}"
@@ -357,8 +357,8 @@ LIBRARIES = {
 
 
 def disagreements() -> list[tuple[str, str, dict[str, str]]]:
-    """The rows of the documentation's table: input, our answer, the others'; "=" means ours."""
-    part = PAGE.read_text("utf-8").split("\n## Where libraries differ\n")[1].split("\n## ")[0]
+    """The rows of the table of libraries: input, our answer, the others'; "=" means ours."""
+    part = LIBRARIES_TABLE.read_text("utf-8").split("\n## Where libraries differ\n")[1].split("\n## ")[0]
     lines = [
         [c.strip() for c in line.strip().strip("|").split(" | ")] for line in part.splitlines() if line.startswith("|")
     ]

@@ -45,7 +45,7 @@ run at once. **The log of the failed task ends with one message**: the problem, 
 published sitemaps are intact, and the next run continues from them.
 
 - **A gate refused the run** (`publish`): the message shows the change, and how to look at it. If the change is right,
-  publish the run with the command in the message, or trigger a new run with `force` and `reason`.
+  trigger a new run with the `force` that the message names and a `reason`, or publish this run with its command.
 - **A source is broken or late** (`plan`, `build`, `extract`): fix it and trigger a run. With `on_error: keep`, its
   section is kept as published and the others are updated; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. The next run notifies the engine of these changes.

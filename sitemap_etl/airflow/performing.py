@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from sitemap_etl.airflow import failures, remote, world
 from sitemap_etl.airflow.links import PLAN, RUN
 from sitemap_etl.airflow.loaded import SiteFile, site_of
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.memory import keep_memory
 
 
@@ -35,10 +36,19 @@ def perform(found: SiteFile, call: str, arguments: Mapping[str, Any], **fields: 
     if python is not None:
         return remote.perform(python, found.path, call, arguments, fields.get("announce"))
     keep_memory()
-    from sitemap_etl.runs import calls
+    try:
+        from sitemap_etl.runs import calls
 
-    scheduler = calls.Scheduler(world.environment(found.path, **fields), world.has_ended)
-    return calls.perform(call, found.site, arguments, scheduler)
+        scheduler = calls.Scheduler(world.environment(found.path, **fields), world.has_ended)
+        return calls.perform(call, found.site, arguments, scheduler)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sitemap_etl":
+            raise
+        raise ConfigError(
+            f"Airflow's environment ({sys.executable}) has no module {error.name}, which this run needs. Name an "
+            "interpreter that has sitemap_etl with all of its libraries, such as `airflow: {python: "
+            "/opt/sitemap/bin/python}` in the site file, or install them in Airflow's environment"
+        ) from error
 
 
 def run_key(context: Mapping[str, Any]) -> str:

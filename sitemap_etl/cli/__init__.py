@@ -4,9 +4,9 @@
 answer, and trying again may help · 65 damaged state · 70 a defect of sitemap-etl · 130 interrupted.
 
 app                          the commands by name
-check_alone                  the program sitemap-etl-check, which is the command check
 runs, sites, state, status, sitemaps, upkeep  the commands
-options, pages               shared options; help pages
+options, values, pages       shared options; types of values; groups and help pages
+completion                   completion by a shell
 show, plan, explain, columns printed results
 progress, bars, logs         progress on stderr: lines, bars on a terminal, lines of JSON
 loading                      what is imported, at less cost
@@ -26,15 +26,7 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. `arguments`: those of the process by default."""
-    _main(list(sys.argv[1:] if arguments is None else arguments), "sitemap-etl")
-
-
-def check() -> NoReturn:
-    """Run the program sitemap-etl-check with the arguments of the process, and exit with its code."""
-    _main(sys.argv[1:], "sitemap-etl-check")
-
-
-def _main(given: list[str], program: str) -> NoReturn:
+    given = list(sys.argv[1:] if arguments is None else arguments)
     # Looking for plugins of pydantic, pydantic reads the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # No matrix is multiplied here, and the threads that wait for one to be are busy waiting when they begin.
@@ -43,7 +35,7 @@ def _main(given: list[str], program: str) -> NoReturn:
     try:
         from sitemap_etl.cli.endings import run
 
-        code = run(given, program)
+        code = run(given)
     except KeyboardInterrupt:  # before there was anything to interrupt
         code = _interrupted(given)
     finally:
@@ -68,4 +60,4 @@ def _interrupted(arguments: Sequence[str]) -> int:
     return 130
 
 
-__all__ = ["check", "main"]
+__all__ = ["main"]

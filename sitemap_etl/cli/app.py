@@ -2,58 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Final
 
-import typer
+import click
 
 from sitemap_etl import __version__
-from sitemap_etl.cli import runs, sitemaps, sites, state, status, upkeep
-from sitemap_etl.cli.check_config import Configured
-from sitemap_etl.cli.pages import Commands, Page
+from sitemap_etl.cli.pages import Commands
 
-app = typer.Typer(
-    name="sitemap-etl",
-    cls=Commands,
+_CLI: Final = "sitemap_etl.cli"
+
+
+def _version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked:
+        print(__version__)
+        ctx.exit()
+
+
+def _install_completion(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from sitemap_etl.cli.completion import install
+
+        install(app)
+        ctx.exit()
+
+
+def _show_completion(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from sitemap_etl.cli.completion import script, shell
+
+        print(script(app, shell()))
+        ctx.exit()
+
+
+app = Commands(
+    "sitemap-etl",
+    table={
+        "init": (f"{_CLI}.sites:init", "Create a site file, optionally from an export."),
+        "validate": (f"{_CLI}.sites:validate", "Check site files for mistakes."),
+        "run": (f"{_CLI}.runs:run", "Build and publish the sitemaps of a site."),
+        "publish": (f"{_CLI}.runs:publish", "Publish a dry or refused run."),
+        "ping": (f"{_CLI}.state:ping", "Notify search engines now."),
+        "status": (f"{_CLI}.status:status", "Show how sites are; exit code 1 if not well."),
+        "history": (f"{_CLI}.state:history", "List runs and published sets, newest first."),
+        "rollback": (f"{_CLI}.runs:rollback", "Publish an older set again."),
+        "explain": (f"{_CLI}.state:explain", "Show why URLs are listed or not."),
+        "check": (f"{_CLI}.sitemaps:check", "Check any sitemap for problems."),
+        "schema": (f"{_CLI}.sites:schema", "Print the JSON Schema of site files."),
+        "state": (f"{_CLI}.app:state", "Look after the state."),
+    },
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_version,
+            help="Print the version and exit.",
+        ),
+        click.Option(
+            ["--install-completion"],
+            is_flag=True,
+            expose_value=False,
+            callback=_install_completion,
+            help="Install completion for the current shell.",
+        ),
+        click.Option(
+            ["--show-completion"],
+            is_flag=True,
+            expose_value=False,
+            callback=_show_completion,
+            help="Show completion for the current shell, to copy it or customize the installation.",
+        ),
+    ],
     help="Build sitemaps from your catalogue, publish them, and notify search engines.",
     epilog="Exit codes: 0 success. 1 refused, or problems found. 2 invalid site file or usage. 3 temporary failure. "
     "65 damaged state. 70 a defect of sitemap-etl. 130 interrupted.",
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command takes them over
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 
-
-def _version(value: bool) -> None:
-    if value:
-        print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Build sitemaps from your catalog, publish them, and notify search engines."""
-    del version  # handled by its callback
-
-
-# Each short help fits into one line of 80 columns.
-app.command("init", cls=Page, short_help="Create a site file, optionally from an export.")(sites.init)
-app.command("validate", cls=Page, short_help="Check site files for mistakes.")(sites.validate)
-app.command("run", cls=Page, short_help="Build and publish the sitemaps of a site.")(runs.run)
-app.command("publish", cls=Page, short_help="Publish a dry or refused run.")(runs.publish)
-app.command("ping", cls=Page, short_help="Notify search engines now.")(state.ping)
-app.command("status", cls=Page, short_help="Show how sites are; exit code 1 if not well.")(status.status)
-app.command("history", cls=Page, short_help="List runs and published sets, newest first.")(state.history)
-app.command("rollback", cls=Page, short_help="Publish an older set again.")(runs.rollback)
-app.command("explain", cls=Page, short_help="Show why URLs are listed or not.")(state.explain)
-app.command("check", cls=Configured, short_help="Check any sitemap for problems.")(sitemaps.check)
-app.command("schema", cls=Page, short_help="Print the JSON Schema of site files.")(sites.schema)
-
-_upkeep = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-_upkeep.command("verify", cls=Page, short_help="Read the whole state, and repair it.")(upkeep.verify)
-_upkeep.command("forget", cls=Page, short_help="Remove rows from the state now.")(upkeep.forget)
-app.add_typer(_upkeep, name="state", help="Look after the state of a site.", short_help="Look after the state.")
+state = Commands(
+    "state",
+    table={
+        "verify": (f"{_CLI}.upkeep:verify", "Read the whole state, and repair it."),
+        "forget": (f"{_CLI}.upkeep:forget", "Remove rows from the state now."),
+    },
+    help="Look after the state of a site.",
+)

@@ -6,13 +6,14 @@ from one declaration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
-from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from sitemap_etl.cli.pages import Page
+from sitemap_etl.cli.values import File, Number, OneOf
 from sitemap_etl.errors import ConfigError, nearest
 
 NAME: Final = ".sitemap-check.toml"
@@ -31,9 +32,9 @@ ONLY_TYPED: Final = {
 class Configured(Page):
     """A command whose options default to the values of a config file."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        said, _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        if not ctx.resilient_parsing and not said.get("help"):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        said, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        if not ctx.resilient_parsing and self.get_help_option(ctx) not in given:
             ctx.default_map = _beneath(self, said.get("config"), isolated=bool(said.get("isolated")))
         return super().parse_args(ctx, args)
 
@@ -51,13 +52,13 @@ def _beneath(command: Configured, path: str | None, *, isolated: bool) -> dict[s
     return {} if found is None else _values(command, *found)
 
 
-def keys_of(parameters: list[Any]) -> dict[str, Any]:
+def keys_of(parameters: list[click.Parameter]) -> dict[str, click.Parameter]:
     """Return every key of a config file with the option or argument that it sets."""
     keys = {_key(parameter): parameter for parameter in parameters}
     return {key: parameter for key, parameter in keys.items() if key not in ONLY_TYPED}
 
 
-def _key(parameter: Any) -> str:
+def _key(parameter: click.Parameter) -> str:
     names = [name for name in parameter.opts if name.startswith("--")]
     return names[0].removeprefix("--") if names else str(parameter.name)
 
@@ -126,7 +127,7 @@ def _values(command: Configured, file: Path, table: dict[str, Any]) -> dict[str,
     return values
 
 
-def _unknown(key: str, known: dict[str, Any]) -> str:
+def _unknown(key: str, known: dict[str, click.Parameter]) -> str:
     if key in ONLY_TYPED:
         return f"belongs to the command line: {ONLY_TYPED[key]}" if ONLY_TYPED[key] else "belongs to the command line"
     positive = key.removeprefix("no-")
@@ -140,45 +141,35 @@ class _WrongError(Exception):
     """A value of the wrong type. The text says which type was expected."""
 
 
-def _taken(parameter: Any, value: Any, folder: Path) -> Any:
+def _taken(parameter: click.Parameter, value: Any, folder: Path) -> Any:
     """Return a value as the option takes it. Paths are relative to the config file."""
-    about = parameter.type_descriptor
-    if about.is_list:
+    if parameter.multiple or parameter.nargs == -1:
         if isinstance(value, dict) and parameter.name == "severity":
             return [f"{code}={level}" for code, level in value.items()]
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise _WrongError("expected a list of texts")
         return [_target(one, folder) for one in value] if parameter.name == "targets" else value
-    kind = about.annotation
-    expected, fits = next(_fitting(kind, value))
+    expected, fits = _fitting(parameter, value)
     if not fits:
         raise _WrongError(f"expected {expected}")
-    least = getattr(parameter, "min", None)
-    if least is not None and value < least:
-        raise _WrongError(f"expected {least} or more")
-    if about.is_path:
-        return str(folder / value)
-    return value.isoformat() if isinstance(value, date) else str(value) if kind is str else value
+    kind = parameter.type
+    if isinstance(kind, Number) and value < kind.least:
+        raise _WrongError(f"expected {kind.least} or more")
+    if isinstance(kind, File):
+        return str(folder / str(value))
+    return value.isoformat() if isinstance(value, date) else str(value) if kind is click.STRING else value
 
 
-def expected(parameter: Any) -> str:
-    """Return a description of the values that an option accepts."""
-    return next(_fitting(parameter.type_descriptor.annotation, None))[0]
-
-
-def _fitting(kind: Any, value: Any) -> Iterator[tuple[str, bool]]:
-    """Yield each description of accepted values, with True if this value is accepted."""
-    if kind is bool:
-        yield "true or false", isinstance(value, bool)
-    number = not isinstance(value, bool)
-    if kind is int:
-        yield "a whole number", number and isinstance(value, int)
-    if kind is float:
-        yield "a number", number and isinstance(value, int | float)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        choices = [str(one.value) for one in kind]
-        yield f"one of {', '.join(choices)}", value in choices
-    yield "text", number and isinstance(value, str | int | date | datetime)
+def _fitting(parameter: click.Parameter, value: Any) -> tuple[str, bool]:
+    """Return a description of the values that an option accepts, and True if this value is one."""
+    kind, simple = parameter.type, not isinstance(value, bool)
+    if isinstance(kind, click.types.BoolParamType):
+        return "true or false", isinstance(value, bool)
+    if isinstance(kind, Number):
+        return kind.expected, simple and isinstance(value, int if kind.whole else int | float)
+    if isinstance(kind, OneOf):
+        return kind.expected, value in [str(one.value) for one in kind.choices]
+    return "text", simple and isinstance(value, str | int | date | datetime)
 
 
 def _target(target: str, folder: Path) -> str:

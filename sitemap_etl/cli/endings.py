@@ -7,10 +7,9 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Final
 
-import typer
+import click
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli import logs
@@ -23,10 +22,7 @@ from sitemap_etl.stages.about import afresh
 from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
-ALL: Final = "sitemap-etl"
-"""The program with all commands."""
-CHECK: Final = "sitemap-etl-check"
-"""The program with only the command `check`."""
+PROGRAM: Final = "sitemap-etl"
 COMPLETE: Final = "_SITEMAP_ETL_COMPLETE"
 """Set by the shell while it completes a command line."""
 _NO_ROOM: Final = Unavailable.exit_code
@@ -38,9 +34,9 @@ _SOON: Final = 1.5
 """Seconds within which an interrupted check must have printed its report."""
 
 
-def run(arguments: Sequence[str], program: str = ALL) -> int:
-    """Run a command and return its exit code. `program`: ALL or CHECK."""
-    call = _Call(arguments, program)
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    call = _Call(arguments)
     interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
@@ -57,15 +53,19 @@ def _whole(call: _Call, code: int) -> int:
 
 
 def _run(call: _Call, interruption: Interruption) -> int:
+    from sitemap_etl.cli.app import app
+
     try:
         # Not its `main`, which tells of errors and ends the process itself.
-        command = _command(call.program)
-        if COMPLETE in os.environ:  # a shell asks what may follow; that is no call
-            command.main(prog_name=call.program)
-        with command.make_context(call.program, list(call.arguments)) as context:
-            command.invoke(context)
+        if COMPLETE in os.environ:  # a shell asks what can follow; nothing is called
+            from sitemap_etl.cli.completion import complete
+
+            interruption.over()
+            return complete(app, os.environ[COMPLETE])
+        with app.make_context(PROGRAM, list(call.arguments)) as context:
+            app.invoke(context)
         interruption.over()
-    except typer.Exit as ended:
+    except click.exceptions.Exit as ended:
         interruption.over()
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever is raised, --json prints one object
@@ -74,26 +74,15 @@ def _run(call: _Call, interruption: Interruption) -> int:
     return 0
 
 
-@cache
-def _command(program: str) -> Any:
-    """Return the command of a program, built once per process: reading all signatures takes 20 ms."""
-    if program == CHECK:  # its distribution has no other command
-        from sitemap_etl.cli.check_alone import app
-    else:
-        from sitemap_etl.cli.app import app
-    return typer.main.get_command(app)
-
-
 class _Call:
     """One call of the program, and the ways to report how it ended."""
 
-    def __init__(self, arguments: Sequence[str], program: str = ALL) -> None:
+    def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
-        self.program = program
         self.json = "--json" in arguments or "--format json" in " ".join(arguments).replace("=", " ")
         self.as_lines = logs.is_asked(arguments)
         first = next((text for text in arguments if not text.startswith("-")), None)
-        self.command = "check" if program == CHECK else first
+        self.command = first
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 
     def end(
@@ -124,9 +113,9 @@ class _Call:
         match error:
             case SitemapEtlError():
                 code = self.fail(error)
-            case KeyboardInterrupt() | typer.Abort():
+            case KeyboardInterrupt() | click.Abort():
                 code = self.stop()
-            case typer.TyperException():
+            case click.ClickException():
                 code = self.misuse(error)
             case OSError():
                 where = f" ({error.filename})" if error.filename else ""
@@ -151,17 +140,16 @@ class _Call:
         text, spoken = (for_file(said, self.site_file) for said in (str(error), message(error)))
         return self.end(text, error.kind, error.exit_code, spoken=spoken, about=error.about, **more)
 
-    def misuse(self, error: typer.TyperException) -> int:
+    def misuse(self, error: click.ClickException) -> int:
         """Report a mistake in the arguments."""
-        context: Any = getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
             print(error, file=sys.stderr)
             return ConfigError.exit_code
-        found: Any = getattr(error, "format_message", error.__str__)
-        text = _expected(error) or str(found()).rstrip(".")
-        written = CHECK if self.program == CHECK else f"{ALL} {self.command or ''}".rstrip()
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        text = _expected(error) or error.format_message().rstrip(".")
+        written = f"{PROGRAM} {self.command or ''}".rstrip()
         path = context.command_path if context is not None else written
-        text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
+        text += f"{' ' if text.endswith(('?', '?)')) else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
 
     def stop(self) -> int:
@@ -169,20 +157,13 @@ class _Call:
         return self.end(_NOT_CHECKED if self.command == "check" else _STOPPED, "interrupted", INTERRUPTED)
 
 
-def _expected(error: Any) -> str:
-    """Return the expected and the given value of an option, or "" for any other mistake.
-
-    It replaces pydantic's wording.
-    """
-    param, cause = getattr(error, "param", None), error.__cause__
-    if param is None or not hasattr(cause, "errors"):
+def _expected(error: click.ClickException) -> str:
+    """Return the expected and the given value of an option or argument, or "" for any other mistake."""
+    if not isinstance(error, click.BadParameter) or isinstance(error, click.MissingParameter) or error.param is None:
         return ""
-    from sitemap_etl.cli.check_config import expected  # only a mistake needs it
-
-    value, least, most = cause.errors()[0]["input"], getattr(param, "min", None), getattr(param, "max", None)
-    more = "" if least is None else f", {least} or more" if most is None else f" from {least} to {most:,g}"
-    name = param.metavar if param.param_type_name == "argument" else param.opts[0]
-    return f"{name}: expected {expected(param)}{more}, got {value!r}"
+    param = error.param
+    name = param.metavar if isinstance(param, click.Argument) else param.opts[0]
+    return f"{name}: {error.message}"
 
 
 def _empty_summary() -> dict[str, Any]:

@@ -9,13 +9,14 @@ import sys
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+import click
 
 from sitemap_etl.cli import logs
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.streams import is_unicode
+from sitemap_etl.cli.values import File, OneOf, readable
 from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,48 +26,6 @@ if TYPE_CHECKING:
     from sitemap_etl.stages.run import Environment
 
 
-def readable(text: str) -> str:
-    """Decode command-line text in any locale.
-
-    Bytes that are not UTF-8 are replaced, because records can't store them.
-    """
-    return os.fsencode(text).decode("utf-8", "replace")
-
-
-SiteFile = Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
-Reason = Annotated[
-    str | None,
-    typer.Option(
-        "--reason",
-        parser=readable,
-        metavar="TEXT",
-        help="Why you override a gate or a clock (default: none); recorded in the manifest.",
-    ),
-]
-Force = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--force", metavar="GATE", help="Override a gate, such as products.max_drop (default: none). Can be repeated."
-    ),
-]
-Adopt = Annotated[
-    bool, typer.Option("--adopt", help="Replace existing files that sitemap-etl did not write, after saving a copy.")
-]
-Moved = Annotated[
-    bool, typer.Option("--moved", help="Take over state that belongs to another site or publishes to another place.")
-]
-NoPing = Annotated[bool, typer.Option("--no-ping", help="Do not notify search engines.")]
-Now = Annotated[
-    str | None,
-    typer.Option(
-        "--now",
-        metavar="TIME",
-        help="The time of the run, in ISO 8601 (default: now). Far from the clocks, it needs a --reason.",
-    ),
-]
-
-
 class LogFormat(StrEnum):
     """Format of the log on stderr."""
 
@@ -74,21 +33,45 @@ class LogFormat(StrEnum):
     json = "json"
 
 
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only problems and warnings: nothing if there are none.")
-]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also print each part of the work when it is done, and its time.")
-]
-Log = Annotated[
-    LogFormat,
-    typer.Option(
-        logs.OPTION,
-        metavar="text|json",
-        show_default=False,
-        help="The form of the log on stderr (default: text). json: one object a line, with run, section and split.",
-    ),
-]
+site_file_argument = click.argument("site_file", type=File(), metavar="SITE.yaml", help="The site file.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, also for errors.")
+reason_option = click.option(
+    "--reason",
+    type=readable,
+    metavar="TEXT",
+    help="Why you override a gate or a clock (default: none); recorded in the manifest.",
+)
+force_option = click.option(
+    "--force",
+    multiple=True,
+    metavar="GATE",
+    help="Override a gate, such as products.max_drop (default: none). Can be repeated.",
+)
+adopt_option = click.option(
+    "--adopt", is_flag=True, help="Replace existing files that sitemap-etl did not write, after saving a copy."
+)
+moved_option = click.option(
+    "--moved", is_flag=True, help="Take over state that belongs to another site or publishes to another place."
+)
+no_ping_option = click.option("--no-ping", is_flag=True, help="Do not notify search engines.")
+now_option = click.option(
+    "--now",
+    metavar="TIME",
+    help="The time of the run, in ISO 8601 (default: now). Far from the clocks, it needs a --reason.",
+)
+quiet_option = click.option(
+    "--quiet", "-q", is_flag=True, help="Print only problems and warnings: nothing if there are none."
+)
+verbose_option = click.option(
+    "--verbose", "-v", is_flag=True, help="Also print each part of the work when it is done, and its time."
+)
+log_option = click.option(
+    logs.OPTION,
+    type=OneOf(LogFormat),
+    default=LogFormat.text,
+    metavar="text|json",
+    help="The form of the log on stderr (default: text). json: one object a line, with run, section and split.",
+)
 
 
 def progress_of(*, quiet: bool, verbose: bool, log_format: LogFormat) -> Bars:
@@ -143,7 +126,7 @@ def console() -> Console:
 
 def strong(text: str) -> str:
     """The text in bold, where that can be seen."""
-    return typer.style(text, bold=True) if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
+    return click.style(text, bold=True) if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
 
 
 def width() -> int:

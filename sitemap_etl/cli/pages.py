@@ -1,77 +1,80 @@
-"""Help pages of the commands: usage, arguments and options."""
+"""Groups, commands and options, with their help pages."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from enum import Enum
-from functools import partial
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
-from typer.core import TyperCommand, TyperGroup
+import click
 
-_NOTES: Final = re.compile(r"\s*\[(?:required|x>=[\d.]+)\]$")
-"""Notes that typer adds to a help text, although the usage line or the text itself has them."""
+_OPTIONS: Final = "Options"
 
 
-class _Light:
-    """Parameters that skip conversion for plain strings and omitted values.
+class Commands(click.Group):
+    """A group that imports a command when it is called.
 
-    For any conversion, typer imports pydantic, which takes longer than `check` needs for a file.
+    `table`: for each command its place, `module:attribute`, and its short help, which fits into a line of 80 columns.
     """
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class it is mixed into
-        for param in params:
-            if "process_value" not in vars(param):
-                param.process_value = partial(_processed, param, param.process_value)
-        return params
+    def __init__(self, name: str, *, table: Mapping[str, tuple[str, str]], **more: Any) -> None:
+        super().__init__(name, no_args_is_help=True, **more)
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the method it overrides has it
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self._table and cmd_name not in self.commands:
+            place, short = self._table[cmd_name]
+            module, _, attribute = place.partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            command.short_help = short
+            self.add_command(command, cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # which suggests only commands that have been imported
+            raise click.NoSuchCommand(error.command_name, possibilities=self._table, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short) for name, (_, short) in self._table.items()])
 
 
-class Commands(_Light, TyperGroup):
-    """A group of commands."""
+class Option(click.Option):
+    """An option that help pages show under the heading `panel`."""
+
+    def __init__(self, *names: Any, panel: str = _OPTIONS, **more: Any) -> None:
+        super().__init__(*names, **more)
+        self.panel = panel
 
 
-class Page(_Light, TyperCommand):
+class Page(click.Command):
     """A command whose help shows the arguments in the usage line: `sitemap-etl run SITE.yaml [OPTIONS]`."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the method it overrides has it
-        return [*(_usage(param) for param in _arguments(self)), "[OPTIONS]"]
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the method it overrides has it
+        return [*(_usage(param) for param in self.params if isinstance(param, click.Argument)), "[OPTIONS]"]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[Any, Any]]] = {
-            "Arguments": [(param.metavar, param.help) for param in _arguments(self)]
-        }
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if records := [param.get_help_record(ctx) for param in self.params if isinstance(param, click.Argument)]:
+            with formatter.section("Arguments"):
+                formatter.write_dl(records)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if param.param_type_name == "option" and (record := param.get_help_record(ctx)):
-                name, text = record
-                title = getattr(param, "rich_help_panel", None) or "Options"
-                groups.setdefault(title, []).append((name, _NOTES.sub("", text)))
-        groups["Options"] = groups.pop("Options", [])
-        for title, records in groups.items():
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
+                panels.setdefault(getattr(param, "panel", _OPTIONS), []).append(record)
+        panels[_OPTIONS] = panels.pop(_OPTIONS)  # the last one; each command has --help
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
-def _processed(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """Return the value of a parameter, converted by `convert` only if conversion is needed."""
-    kind = getattr(param, "type_descriptor", None)  # older releases of typer convert without pydantic
-    if kind is None or getattr(kind.parameter_info, "parser", None) is not None:
-        return convert(ctx, value)
-    meant = kind.annotation
-    if value is None and not param.required:
-        value = () if param.multiple or param.nargs == -1 else None
-    elif meant == list[str] and value:
-        value = tuple(value)
-    elif not (meant is str and isinstance(value, str)) and not (isinstance(value, Enum) and isinstance(value, meant)):
-        return convert(ctx, value)
-    return value if param.callback is None else param.callback(ctx, param, value)
-
-
-def _arguments(command: TyperCommand) -> list[Any]:
-    return [param for param in command.params if param.param_type_name == "argument"]
-
-
-def _usage(param: Any) -> str:
-    return param.metavar if param.required else f"[{param.metavar}]"
+def _usage(param: click.Argument) -> str:
+    return str(param.metavar) if param.required else f"[{param.metavar}]"

@@ -6,34 +6,35 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli.loading import loading
 from sitemap_etl.cli.logs import Level, put_line
 from sitemap_etl.cli.options import (
-    Adopt,
-    Force,
-    Json,
-    Log,
     LogFormat,
-    Moved,
-    NoPing,
-    Now,
-    Quiet,
-    Reason,
-    SiteFile,
-    Verbose,
+    adopt_option,
     environment_of,
+    force_option,
+    json_option,
+    log_option,
     moment,
+    moved_option,
+    no_ping_option,
+    now_option,
     progress_of,
     put_json,
+    quiet_option,
     read_site,
-    readable,
+    reason_option,
+    site_file_argument,
+    verbose_option,
 )
+from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.progress import Bars
+from sitemap_etl.cli.values import File, Number, readable
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.memory import keep_memory
 from sitemap_etl.visible import visible_lines
@@ -42,46 +43,59 @@ if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
 
 
+@click.command(cls=Page)
+@site_file_argument
+@click.option(
+    "--section",
+    multiple=True,
+    metavar="NAME",
+    help="Read only this section and leave the others as published (default: all). Can be repeated.",
+)
+@click.option("--full", is_flag=True, help="Read all rows and verify every published file.")
+@click.option(
+    "--limit",
+    type=Number(1, whole=True),
+    metavar="ROWS",
+    help="Read at most this many rows of each split (default: all).",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be published, without publishing it.")
+@click.option("--against", metavar="URL", help="With --dry-run: compare with a live sitemap (default: none).")
+@no_ping_option
+@force_option
+@reason_option
+@adopt_option
+@moved_option
+@click.option("--jobs", type=Number(1, whole=True), metavar="N", help="Parallel workers (default: number of CPUs).")
+@click.option(
+    "--metrics",
+    type=File(),
+    metavar="FILE",
+    help="Write metrics of the run (OpenMetrics) to a local file, however it ends (default: none).",
+)
+@now_option
+@quiet_option
+@verbose_option
+@log_option
+@json_option
 def run(
-    site_file: SiteFile,
-    section: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Read only this section and leave the others as published (default: all). Can be repeated.",
-        ),
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Read all rows and verify every published file.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="ROWS", help="Read at most this many rows of each split (default: all)."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be published, without publishing it.")
-    ] = False,
-    against: Annotated[
-        str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap (default: none).")
-    ] = None,
-    no_ping: NoPing = False,
-    force: Force = None,
-    reason: Reason = None,
-    adopt: Adopt = False,
-    moved: Moved = False,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Parallel workers (default: number of CPUs).")
-    ] = None,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write metrics of the run (OpenMetrics) to a local file, however it ends (default: none).",
-        ),
-    ] = None,
-    now: Now = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    log_format: Log = LogFormat.text,
-    as_json: Json = False,
+    site_file: Path,
+    section: tuple[str, ...],
+    full: bool,
+    limit: int | None,
+    dry_run: bool,
+    against: str | None,
+    no_ping: bool,
+    force: tuple[str, ...],
+    reason: str | None,
+    adopt: bool,
+    moved: bool,
+    jobs: int | None,
+    metrics: Path | None,
+    now: str | None,
+    quiet: bool,
+    verbose: bool,
+    log_format: LogFormat,
+    as_json: bool,
 ) -> None:
     """Build and publish the sitemaps of a site.
 
@@ -107,12 +121,12 @@ def run(
         site = read_site(site_file)
         fixed = moment(now)
         options = Options(
-            sections=tuple(section or ()),
+            sections=section,
             full=full,
             limit=limit,
             dry_run=dry_run,
             ping=not no_ping,
-            force=tuple(force or ()),
+            force=force,
             reason=reason,
             adopt=adopt,
             moved=moved,
@@ -131,18 +145,30 @@ def run(
     _finish(summary, site_file, bars, as_json=as_json)
 
 
+@click.command(cls=Page)
+@site_file_argument
+@click.argument("run_id", metavar="RUN_ID", help="The run ID of a dry or refused run.")
+@force_option
+@reason_option
+@adopt_option
+@moved_option
+@no_ping_option
+@quiet_option
+@verbose_option
+@log_option
+@json_option
 def publish(
-    site_file: SiteFile,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="The run ID of a dry or refused run.")],
-    force: Force = None,
-    reason: Reason = None,
-    adopt: Adopt = False,
-    moved: Moved = False,
-    no_ping: NoPing = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    log_format: Log = LogFormat.text,
-    as_json: Json = False,
+    site_file: Path,
+    run_id: str,
+    force: tuple[str, ...],
+    reason: str | None,
+    adopt: bool,
+    moved: bool,
+    no_ping: bool,
+    quiet: bool,
+    verbose: bool,
+    log_format: LogFormat,
+    as_json: bool,
 ) -> None:
     """Publish a dry or refused run exactly as its report shows it.
 
@@ -156,7 +182,7 @@ def publish(
             read_site(site_file),
             run_id,
             environment,
-            force=tuple(force or ()),
+            force=force,
             reason=reason,
             adopt=adopt,
             moved=moved,
@@ -165,31 +191,36 @@ def publish(
     _finish(summary, site_file, bars, as_json=as_json)
 
 
+@click.command(cls=Page)
+@site_file_argument
+@click.argument(
+    "run_id", required=False, metavar="RUN_ID", help="The set to publish again (default: the previous one)."
+)
+@click.option(
+    "--reason", type=readable, metavar="TEXT", help="Why you roll back (default: none); recorded in the manifest."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be published, without publishing it.")
+@force_option
+@moved_option
+@no_ping_option
+@now_option
+@quiet_option
+@verbose_option
+@log_option
+@json_option
 def rollback(
-    site_file: SiteFile,
-    run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again (default: the previous one).")
-    ] = None,
-    reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            parser=readable,
-            metavar="TEXT",
-            help="Why you roll back (default: none); recorded in the manifest.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be published, without publishing it.")
-    ] = False,
-    force: Force = None,
-    moved: Moved = False,
-    no_ping: NoPing = False,
-    now: Now = None,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    log_format: Log = LogFormat.text,
-    as_json: Json = False,
+    site_file: Path,
+    run_id: str | None,
+    reason: str | None,
+    dry_run: bool,
+    force: tuple[str, ...],
+    moved: bool,
+    no_ping: bool,
+    now: str | None,
+    quiet: bool,
+    verbose: bool,
+    log_format: LogFormat,
+    as_json: bool,
 ) -> None:
     """Publish an older set again, from its snapshots, as a new run.
 
@@ -207,7 +238,7 @@ def rollback(
             environment,
             reason=reason,
             dry_run=dry_run,
-            force=tuple(force or ()),
+            force=force,
             moved=moved,
             now=moment(now),
         )
@@ -241,7 +272,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool, sta
     elif error:
         print(visible_lines(error), file=sys.stderr)
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
 def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:

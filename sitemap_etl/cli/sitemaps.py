@@ -8,25 +8,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+import click
 
+from sitemap_etl.cli.check_config import Configured
 from sitemap_etl.cli.options import console, moment, put_json
+from sitemap_etl.cli.pages import Option
 from sitemap_etl.cli.progress import Bars
+from sitemap_etl.cli.values import File, Number, OneOf, complete_file
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 
 if TYPE_CHECKING:
     from sitemap_etl.check import Policy, Report
     from sitemap_etl.check.url_file import UrlFile
 
-FILES: Final = "Files"
-REQUESTS: Final = "Requests"
-PAGES: Final = "Pages"
-FINDINGS: Final = "Findings"
-OUTPUT: Final = "Output"
-CONFIG: Final = "Config file"
+_files = partial(click.option, cls=Option, panel="Files")
+_requests = partial(click.option, cls=Option, panel="Requests")
+_pages = partial(click.option, cls=Option, panel="Pages")
+_findings = partial(click.option, cls=Option, panel="Findings")
+_output = partial(click.option, cls=Option, panel="Output")
+_config = partial(click.option, cls=Option, panel="Config file")
 _MAY_PASS: Final = frozenset({"unreachable", "not-finished"})
 """Errors that a retry may clear."""
 
@@ -56,271 +60,161 @@ class Crawler(StrEnum):
     bingbot = "bingbot"
 
 
+@click.command(cls=Configured)
+@click.pass_context
+@click.argument(
+    "targets",
+    nargs=-1,
+    shell_complete=complete_file,
+    metavar="PATH_OR_URL...",
+    help="Files, folders, home pages, s3://, http:// and https:// addresses; - is standard input.",
+)
+@_files("--at", metavar="URL", help="The public address of the given folder, bucket or file (default: unknown).")
+@_files("--follow/--no-follow", default=True, help="Check the files that an index or robots.txt lists.")
+@_files("--robots/--no-robots", default=True, help="Fetch robots.txt from the hosts.")
+@_files(
+    "--max-files", type=Number(1, whole=True), metavar="N", help="Maximum number of files to read (default: 60,000)."
+)
+@_files(
+    "--max-bytes",
+    type=Number(1, whole=True),
+    metavar="BYTES",
+    help="Maximum uncompressed bytes to read of a file (default: 52,428,800).",
+)
+@_files("--jobs", type=Number(1, whole=True), metavar="N", help="Number of files to read in parallel (default: 4).")
+@_requests(
+    "--timeout",
+    type=Number(0.1),
+    metavar="SECONDS",
+    help="Time limit for a file, from the connection to the last byte (default: 120).",
+)
+@_requests(
+    "--max-time",
+    type=Number(0.1),
+    metavar="SECONDS",
+    help="Time limit for the whole check; what was found by then is shown (default: none).",
+)
+@_requests(
+    "--delay", type=Number(0), metavar="SECONDS", help="Time between two requests to the same host (default: 0)."
+)
+@_requests(
+    "--header",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Send a header to the given hosts (default: none). Can be repeated.",
+)
+@_requests("--user-agent", metavar="TEXT", help="The User-Agent to send (default: our name and version).")
+@_requests("--allow-private/--no-allow-private", default=False, help="Let public sitemaps lead to private addresses.")
+@_requests(
+    "--as",
+    "crawler",
+    type=OneOf(Crawler),
+    metavar="googlebot|bingbot",
+    help="Send the User-Agent of this crawler (default: our own).",
+)
+@_pages("--pages", type=Number(0, whole=True), metavar="N", help="Visit up to N pages of each sitemap (default: 0).")
+@_pages("--pages-budget", type=Number(1), metavar="SECONDS", help="Time limit for all these visits (default: 600).")
+@_pages("--seed", type=Number(whole=True), metavar="N", help="Another number visits other pages (default: 0).")
+@_pages(
+    "--state", type=File(), metavar="FILE", help="Compare the pages with those of the last check (default: no file)."
+)
+@_findings(
+    "--fail-on",
+    type=OneOf(Severity),
+    default=Severity.error,
+    metavar="error|warning",
+    help="The lowest severity that makes the exit code 1 (default: error).",
+)
+@_findings(
+    "--select",
+    multiple=True,
+    metavar="CODE",
+    help="Report only these codes, or codes that begin so (default: all). Can be repeated.",
+)
+@_findings(
+    "--ignore",
+    multiple=True,
+    metavar="CODE",
+    help="Do not report these codes (default: none). The longer pattern wins.",
+)
+@_findings(
+    "--severity",
+    multiple=True,
+    metavar="CODE=LEVEL",
+    help="Give a code another severity: error, warning, info or off (default: its own).",
+)
+@_findings(
+    "--baseline", type=File(), metavar="FILE", help="A file of known findings, which do not fail (default: none)."
+)
+@_findings("--write-baseline", is_flag=True, help="Write all findings into the baseline.")
+@_findings("--now", metavar="TIME", help="The time by which dates are judged, in ISO 8601 (default: now).")
+@_output(
+    "--format",
+    "form",
+    type=OneOf(Format),
+    default=Format.text,
+    metavar="text|json|sarif|junit|github|gitlab",
+    help="The form of the report on stdout (default: text).",
+)
+@_output("--json", "as_json", is_flag=True, help="Short for --format json: one JSON object, also for errors.")
+@_output("--examples", default="1", metavar="N|all", help="Examples to show of each problem (default: 1).")
+@_output(
+    "--explain",
+    "explained",
+    metavar="CODE",
+    help="Explain a code with an example and its source, and check nothing (default: check).",
+)
+@_output("--by-file/--no-by-file", default=False, help="Also show the problems file by file.")
+@_output("--html", type=File(), metavar="FILE", help="Also write the report as an HTML page (default: no page).")
+@_output(
+    "--urls",
+    type=File(),
+    metavar="FILE",
+    help="Also write every listed URL into a .csv or .parquet file (default: none).",
+)
+@_config("--isolated", is_flag=True, help="Read no config file.")
+@_config(
+    "--config",
+    type=File(),
+    metavar="FILE",
+    help="The config file (default: the nearest .sitemap-check.toml, or pyproject.toml with our table).",
+)
 def check(
-    context: typer.Context,
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PATH_OR_URL...",
-            help="Files, folders, home pages, s3://, http:// and https:// addresses; - is standard input.",
-        ),
-    ] = None,
-    # --- which files ---
-    at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="The public address of the given folder, bucket or file (default: unknown).",
-            rich_help_panel=FILES,
-        ),
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow/--no-follow",
-            show_default=False,
-            help="Check the files that an index or robots.txt lists.",
-            rich_help_panel=FILES,
-        ),
-    ] = True,
-    robots: Annotated[
-        bool,
-        typer.Option(
-            "--robots/--no-robots", show_default=False, help="Fetch robots.txt from the hosts.", rich_help_panel=FILES
-        ),
-    ] = True,
-    max_files: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Maximum number of files to read (default: 60,000).", rich_help_panel=FILES
-        ),
-    ] = None,
-    max_bytes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="BYTES",
-            help="Maximum uncompressed bytes to read of a file (default: 52,428,800).",
-            rich_help_panel=FILES,
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Number of files to read in parallel (default: 4).", rich_help_panel=FILES
-        ),
-    ] = None,
-    # --- requests ---
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            metavar="SECONDS",
-            help="Time limit for a file, from the connection to the last byte (default: 120).",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None,
-    max_time: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            metavar="SECONDS",
-            help="Time limit for the whole check; what was found by then is shown (default: none).",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None,
-    delay: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            metavar="SECONDS",
-            help="Time between two requests to the same host (default: 0).",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header",
-            metavar="'NAME: VALUE'",
-            help="Send a header to the given hosts (default: none). Can be repeated.",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None,
-    user_agent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="The User-Agent to send (default: our name and version).", rich_help_panel=REQUESTS
-        ),
-    ] = None,
-    allow_private: Annotated[
-        bool,
-        typer.Option(
-            "--allow-private/--no-allow-private",
-            show_default=False,
-            help="Let public sitemaps lead to private addresses.",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = False,
-    crawler: Annotated[
-        Crawler | None,
-        typer.Option(
-            "--as",
-            metavar="googlebot|bingbot",
-            help="Send the User-Agent of this crawler (default: our own).",
-            rich_help_panel=REQUESTS,
-        ),
-    ] = None,
-    # --- pages ---
-    pages: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Visit up to N pages of each sitemap (default: 0).", rich_help_panel=PAGES
-        ),
-    ] = None,
-    pages_budget: Annotated[
-        float | None,
-        typer.Option(
-            min=1, metavar="SECONDS", help="Time limit for all these visits (default: 600).", rich_help_panel=PAGES
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Another number visits other pages (default: 0).", rich_help_panel=PAGES),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Compare the pages with those of the last check (default: no file).",
-            rich_help_panel=PAGES,
-        ),
-    ] = None,
-    # --- findings ---
-    fail_on: Annotated[
-        Severity,
-        typer.Option(
-            metavar="error|warning",
-            help="The lowest severity that makes the exit code 1 (default: error).",
-            show_default=False,
-            rich_help_panel=FINDINGS,
-        ),
-    ] = Severity.error,
-    select: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CODE",
-            help="Report only these codes, or codes that begin so (default: all). Can be repeated.",
-            rich_help_panel=FINDINGS,
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CODE",
-            help="Do not report these codes (default: none). The longer pattern wins.",
-            rich_help_panel=FINDINGS,
-        ),
-    ] = None,
-    severity: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CODE=LEVEL",
-            help="Give a code another severity: error, warning, info or off (default: its own).",
-            rich_help_panel=FINDINGS,
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file of known findings, which do not fail (default: none).",
-            rich_help_panel=FINDINGS,
-        ),
-    ] = None,
-    write_baseline: Annotated[
-        bool,
-        typer.Option("--write-baseline", help="Write all findings into the baseline.", rich_help_panel=FINDINGS),
-    ] = False,
-    now: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="The time by which dates are judged, in ISO 8601 (default: now).",
-            rich_help_panel=FINDINGS,
-        ),
-    ] = None,
-    # --- output ---
-    form: Annotated[
-        Format,
-        typer.Option(
-            "--format",
-            metavar="text|json|sarif|junit|github|gitlab",
-            help="The form of the report on stdout (default: text).",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ] = Format.text,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Short for --format json: one JSON object, also for errors.", rich_help_panel=OUTPUT
-        ),
-    ] = False,
-    examples: Annotated[
-        str,
-        typer.Option(
-            metavar="N|all",
-            help="Examples to show of each problem (default: 1).",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "1",
-    explained: Annotated[
-        str | None,
-        typer.Option(
-            "--explain",
-            metavar="CODE",
-            help="Explain a code with an example and its source, and check nothing (default: check).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    by_file: Annotated[
-        bool,
-        typer.Option(
-            "--by-file/--no-by-file",
-            show_default=False,
-            help="Also show the problems file by file.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write the report as an HTML page (default: no page).", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    urls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write every listed URL into a .csv or .parquet file (default: none).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    # --- config ---
-    isolated: Annotated[
-        bool,
-        typer.Option("--isolated", help="Read no config file.", rich_help_panel=CONFIG),
-    ] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The config file (default: the nearest .sitemap-check.toml, or pyproject.toml with our table).",
-            rich_help_panel=CONFIG,
-        ),
-    ] = None,
+    context: click.Context,
+    targets: tuple[str, ...],
+    at: str | None,
+    follow: bool,
+    robots: bool,
+    max_files: int | None,
+    max_bytes: int | None,
+    jobs: int | None,
+    timeout: float | None,
+    max_time: float | None,
+    delay: float | None,
+    header: tuple[str, ...],
+    user_agent: str | None,
+    allow_private: bool,
+    crawler: Crawler | None,
+    pages: int | None,
+    pages_budget: float | None,
+    seed: int | None,
+    state: Path | None,
+    fail_on: Severity,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    severity: tuple[str, ...],
+    baseline: Path | None,
+    write_baseline: bool,
+    now: str | None,
+    form: Format,
+    as_json: bool,
+    examples: str,
+    explained: str | None,
+    by_file: bool,
+    html: Path | None,
+    urls: Path | None,
+    isolated: bool,
+    config: Path | None,
 ) -> None:
     """Check any sitemap, index, feed or robots.txt for problems.
 
@@ -334,7 +228,6 @@ def check(
     if explained is not None:
         _explain(context, explained, form)
         return
-    targets = targets or []
     shown = _examples(examples)
     from sitemap_etl.check import Options, Policy, render_table, severities
     from sitemap_etl.check import check as check_all
@@ -365,7 +258,7 @@ def check(
         state=state,
         crawler=None if crawler is None else crawler.value,
         now=moment(now),
-        headers=tuple(_header(text) for text in header or ()),
+        headers=tuple(_header(text) for text in header),
         open_s3=open_storage,
         open_stdin=lambda: sys.stdin.buffer,
         examples=shown,
@@ -373,7 +266,7 @@ def check(
     )
     with Bars() as bars, _url_file(urls) as file:
         report = check_all(
-            targets,
+            list(targets),
             options=options,
             progress=lambda done, known, _name: bars.advance("check", done, known),
             listed=None if file is None else file.add,
@@ -403,7 +296,7 @@ def check(
             page = render_check(
                 report,
                 fail_on.value,
-                targets=targets,
+                targets=list(targets),
                 at=options.now or datetime.now(UTC),
                 examples=shown or sys.maxsize,
             )
@@ -413,10 +306,10 @@ def check(
         sys.stdout.flush()
         os._exit(code)
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
-def _explain(context: typer.Context, code: str, form: Format) -> None:
+def _explain(context: click.Context, code: str, form: Format) -> None:
     """Print the explanation of a code. Raises ConfigError if there is none, or if the call names targets as well."""
     from sitemap_etl.check.explanations import explain, explained
 
@@ -430,7 +323,7 @@ def _explain(context: typer.Context, code: str, form: Format) -> None:
         print(explained(explanation))
 
 
-def _form(context: typer.Context, form: Format, *, as_json: bool) -> Format:
+def _form(context: click.Context, form: Format, *, as_json: bool) -> Format:
     """Return the report's format. Raises ConfigError if the command line names two."""
     source = context.get_parameter_source("form")
     if as_json and form is not Format.json and source is not None and source.name == "COMMANDLINE":
@@ -468,9 +361,9 @@ def _written(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path}: can't be written: {error.strerror or error}") from error
 
 
-def _patterns(texts: list[str] | None) -> list[str]:
+def _patterns(texts: tuple[str, ...]) -> list[str]:
     """Return the values of a repeatable option. A value can be a list, separated by commas."""
-    return [part.strip() for text in texts or () for part in text.split(",")]
+    return [part.strip() for text in texts for part in text.split(",")]
 
 
 def _known(baseline: Path | None, *, write: bool) -> Any:

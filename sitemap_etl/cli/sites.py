@@ -6,43 +6,44 @@ import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from sitemap_etl.cli.options import Json, put_json, read_site
+from sitemap_etl.cli.options import json_option, put_json, read_site
+from sitemap_etl.cli.pages import Page
+from sitemap_etl.cli.values import File, OneOf
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.visible import visible, visible_lines
 
 
-def init(
-    site_file: Annotated[
-        Path, typer.Argument(metavar="SITE.yaml", help="The file to write (default: site.yaml).", show_default=False)
-    ] = Path("site.yaml"),
-    export: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="SOURCE",
-            help="An export, a table of a lakehouse, a database (its URI or the ID of its connection), or the address "
-            "of a live sitemap (default: none).",
-        ),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table", metavar="NAME", help="A table of the database (default: show which there are). Can be repeated."
-        ),
-    ] = None,
-    site: Annotated[
-        str | None,
-        typer.Option(
-            "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the first pages)."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@click.argument(
+    "site_file",
+    type=File(),
+    default=Path("site.yaml"),
+    metavar="SITE.yaml",
+    help="The file to write (default: site.yaml).",
+)
+@click.option(
+    "--from",
+    "export",
+    metavar="SOURCE",
+    help="An export, a table of a lakehouse, a database (its URI or the ID of its connection), or the address "
+    "of a live sitemap (default: none).",
+)
+@click.option(
+    "--table",
+    multiple=True,
+    metavar="NAME",
+    help="A table of the database (default: show which there are). Can be repeated.",
+)
+@click.option(
+    "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the first pages)."
+)
+@json_option
+def init(site_file: Path, export: str | None, table: tuple[str, ...], site: str | None, as_json: bool) -> None:
     """Create a site file with comments, optionally from what there is.
 
     With --from, looks at the first rows: which column has addresses, dates of changes, images or titles.
@@ -50,7 +51,7 @@ def init(
     """
     from sitemap_etl.runs.init import start_site
 
-    started = start_site(site_file, export=export, tables=table or (), site=site)
+    started = start_site(site_file, export=export, tables=table, site=site)
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
         return
@@ -68,19 +69,14 @@ def init(
     print(f"      {shlex.join(['sitemap-etl', 'run', str(site_file), '--dry-run'])}")
 
 
-def validate(
-    site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files.")],
-    connect: Annotated[
-        bool, typer.Option("--connect", help="Also try a thousand rows of every source, every storage and secret.")
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="With --connect: a live sitemap that a run can be compared with (default: none)."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@click.argument("site_files", nargs=-1, required=True, type=File(), metavar="SITE.yaml...", help="Site files.")
+@click.option("--connect", is_flag=True, help="Also try a thousand rows of every source, every storage and secret.")
+@click.option(
+    "--against", metavar="URL", help="With --connect: a live sitemap that a run can be compared with (default: none)."
+)
+@json_option
+def validate(site_files: tuple[Path, ...], connect: bool, against: str | None, as_json: bool) -> None:
     """Check site files for mistakes.
 
     With --connect, also reads 1,000 rows of every section, applies all rules to them, and checks storages, secrets and
@@ -127,7 +123,7 @@ def validate(
         sys.stdout.flush()
     if lines:
         print(visible_lines(message(ConfigError(lines))), file=sys.stderr)
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
 def _worst(errors: list[SitemapEtlError]) -> int:
@@ -146,14 +142,15 @@ class Described(StrEnum):
     check = "check"
 
 
-def schema(
-    of: Annotated[
-        Described,
-        typer.Argument(
-            metavar="site|check", help="Site files (default), or what check --json prints.", show_default=False
-        ),
-    ] = Described.site,
-) -> None:
+@click.command(cls=Page)
+@click.argument(
+    "of",
+    type=OneOf(Described),
+    default=Described.site,
+    metavar="site|check",
+    help="Site files (default), or what check --json prints.",
+)
+def schema(of: Described) -> None:
     """Print the JSON Schema of site files, or of the JSON that check prints."""
     if of is Described.check:
         from sitemap_etl.check.reference import schema as schema_of_check

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
 from sitemap_etl.cli.options import (
-    Json,
-    Log,
     LogFormat,
-    Quiet,
-    SiteFile,
-    Verbose,
     console,
     environment_of,
+    json_option,
+    log_option,
     progress_of,
     put_json,
+    quiet_option,
     read_site,
-    readable,
+    site_file_argument,
+    verbose_option,
 )
+from sitemap_etl.cli.pages import Page
+from sitemap_etl.cli.values import readable
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.visible import visible
 
 
-def history(site_file: SiteFile, as_json: Json = False) -> None:
+@click.command(cls=Page)
+@site_file_argument
+@json_option
+def history(site_file: Path, as_json: bool) -> None:
     """List the runs of a site and the releases that are stored, newest first."""
     from sitemap_etl.cli.show import show_history
     from sitemap_etl.runs.history import published_sets
@@ -41,11 +45,11 @@ def history(site_file: SiteFile, as_json: Json = False) -> None:
         show_history(console(), sets, attempts)
 
 
-def explain(
-    site_file: SiteFile,
-    urls: Annotated[list[str], typer.Argument(parser=readable, metavar="URL...", help="URLs, or paths on the site.")],
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@site_file_argument
+@click.argument("urls", nargs=-1, required=True, type=readable, metavar="URL...", help="URLs, or paths on the site.")
+@json_option
+def explain(site_file: Path, urls: tuple[str, ...], as_json: bool) -> None:
     """Show why URLs are listed or not.
 
     Uses the state folder and reports; reads no source. Exit code 1: a URL is not listed.
@@ -63,23 +67,31 @@ def explain(
         show_answers(console(), answers)
         sys.stdout.flush()
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
+@click.command(cls=Page)
+@site_file_argument
+@click.option(
+    "--engine", multiple=True, metavar="NAME", help="Notify only this engine (default: all). Can be repeated."
+)
+@click.option(
+    "--since", metavar="RUN_ID", help="Send everything that changed after this run (default: what is pending)."
+)
+@click.option("--all", "everything", is_flag=True, help="Send every URL of the site.")
+@quiet_option
+@verbose_option
+@log_option
+@json_option
 def ping(
-    site_file: SiteFile,
-    engine: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Notify only this engine (default: all). Can be repeated.")
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="RUN_ID", help="Send everything that changed after this run (default: what is pending)."),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Send every URL of the site.")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    log_format: Log = LogFormat.text,
-    as_json: Json = False,
+    site_file: Path,
+    engine: tuple[str, ...],
+    since: str | None,
+    everything: bool,
+    quiet: bool,
+    verbose: bool,
+    log_format: LogFormat,
+    as_json: bool,
 ) -> None:
     """Notify search engines of published pages.
 
@@ -90,9 +102,7 @@ def ping(
         from sitemap_etl.state.codec import encode
 
         environment = environment_of(bars, site_file)
-        answers = ping_by_hand(
-            read_site(site_file), environment, engines=tuple(engine or ()), since=since, everything=everything
-        )
+        answers = ping_by_hand(read_site(site_file), environment, engines=engine, since=since, everything=everything)
     failed = [name for name, answer in answers.items() if answer.failed]
     code = Unavailable.exit_code if failed else 0
     if as_json:
@@ -105,4 +115,4 @@ def ping(
         for name in failed:
             bars.warn(f"{name}: {answers[name].message}")
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+import click
 
 from sitemap_etl.advice import for_file
-from sitemap_etl.cli.options import Json, console, put_json, read_site
+from sitemap_etl.cli.options import console, json_option, put_json, read_site
+from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.streams import is_unicode
+from sitemap_etl.cli.values import File, Number
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.visible import visible
 
@@ -33,19 +35,19 @@ _SHOWN: Final = 3
 """Failed runs that are shown one by one."""
 
 
-def status(
-    site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files, or folders of them.")],
-    max_age: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=MOST_AGE,
-            metavar="HOURS",
-            help="How old the last successful run may be (default: 36; 0: any age).",
-        ),
-    ] = MAX_AGE,
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@click.argument(
+    "site_files", nargs=-1, required=True, type=File(), metavar="SITE.yaml...", help="Site files, or folders of them."
+)
+@click.option(
+    "--max-age",
+    type=Number(0, MOST_AGE),
+    default=MAX_AGE,
+    metavar="HOURS",
+    help="How old the last successful run may be (default: 36; 0: any age).",
+)
+@json_option
+def status(site_files: tuple[Path, ...], max_age: float, as_json: bool) -> None:
     """Show how sites are: the last run, what is published, what failed since, and what is pending.
 
     Reads the state only. Exit code 1: a site needs attention, which makes this a health check.
@@ -69,7 +71,7 @@ def status(
                 paper.print(visible(for_file(line, str(path))), highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
 def _statuses(path: Path, max_age: timedelta | None) -> Iterator[tuple[Path, SiteStatus]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from sitemap_etl.cli.options import Json, SiteFile, put_json, read_site, readable
+from sitemap_etl.cli.options import json_option, put_json, read_site, site_file_argument
+from sitemap_etl.cli.pages import Page
+from sitemap_etl.cli.values import readable
 from sitemap_etl.errors import DamagedState
 from sitemap_etl.visible import visible
 
@@ -16,14 +19,13 @@ if TYPE_CHECKING:
     from sitemap_etl.runs.verify import Verified
 
 
-def verify(
-    site_file: SiteFile,
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Restore what the published files have, and remove what the next run recreates."),
-    ] = False,
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@site_file_argument
+@click.option(
+    "--repair", is_flag=True, help="Restore what the published files have, and remove what the next run recreates."
+)
+@json_option
+def verify(site_file: Path, repair: bool, as_json: bool) -> None:
     """Read the whole state: what is intact, what is damaged or missing, and what the loss costs.
 
     Changes nothing without --repair. Exit code 65: something is damaged and was not repaired.
@@ -42,7 +44,7 @@ def verify(
     else:
         print("\n".join(map(visible, _lines(found, repair=repair))))
     if code:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
 def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
@@ -70,34 +72,27 @@ def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
         yield f"{left:,} of these are not repaired: restore them from a backup of the state{'' if repair else advice}"
 
 
-def forget(
-    site_file: SiteFile,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key",
-            parser=readable,
-            metavar="KEY",
-            help="Key of a row, in a section with `key:` (default: none). Can be repeated.",
-        ),
-    ] = None,
-    url: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--url",
-            parser=readable,
-            metavar="URL",
-            help="URL of a row, in any section (default: none). Can be repeated.",
-        ),
-    ] = None,
-    section: Annotated[
-        str | None,
-        typer.Option(
-            "--section", metavar="NAME", help="The section whose keys are meant (default: the only one that has them)."
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+@click.command(cls=Page)
+@site_file_argument
+@click.option(
+    "--key",
+    multiple=True,
+    type=readable,
+    metavar="KEY",
+    help="Key of a row, in a section with `key:` (default: none). Can be repeated.",
+)
+@click.option(
+    "--url",
+    multiple=True,
+    type=readable,
+    metavar="URL",
+    help="URL of a row, in any section (default: none). Can be repeated.",
+)
+@click.option(
+    "--section", metavar="NAME", help="The section whose keys are meant (default: the only one that has them)."
+)
+@json_option
+def forget(site_file: Path, key: tuple[str, ...], url: tuple[str, ...], section: str | None, as_json: bool) -> None:
     """Remove rows from all objects of the state folder and from the reports.
 
     The rows must already be gone from the source and from the current release. If it is interrupted, repeat it.
@@ -106,7 +101,7 @@ def forget(
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.codec import encode
 
-    found = forget_rows(read_site(site_file), Environment(), keys=key or (), urls=url or (), section=section)
+    found = forget_rows(read_site(site_file), Environment(), keys=key, urls=url, section=section)
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **encode(found)})
     else:

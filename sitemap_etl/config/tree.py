@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
 from pydantic import Tag
@@ -40,12 +41,12 @@ def mappings(model: type[Settings]) -> Iterator[tuple[str, dict[str, type[Settin
 
 def secret_paths(root: type[Settings]) -> frozenset[KeyPath]:
     """Return the key paths of all secrets, without indexes of lists. `*` is any key of a mapping with free keys."""
-    return frozenset(path for path, leaves in _secrets(root, ()) if str not in leaves)
+    return frozenset(path for path, leaves in _secrets_of(root) if str not in leaves)
 
 
 def later_paths(root: type[Settings]) -> frozenset[KeyPath]:
     """Return the key paths of secrets and possible secrets, whose variables the stage that uses them reads."""
-    return frozenset(path for path, _ in _secrets(root, ()))
+    return frozenset(path for path, _ in _secrets_of(root))
 
 
 def lies_at(path: KeyPath, paths: Collection[KeyPath]) -> bool:
@@ -61,6 +62,11 @@ def is_secret(field: FieldInfo) -> bool:
     """Return True if the value of a key is a secret."""
     leaves = _leaves(field.annotation)
     return Secret in leaves and str not in leaves
+
+
+@cache
+def _secrets_of(root: type[Settings]) -> list[tuple[KeyPath, set[Any]]]:
+    return list(_secrets(root, ()))
 
 
 def _secrets(model: type[Settings], path: KeyPath) -> Iterator[tuple[KeyPath, set[Any]]]:

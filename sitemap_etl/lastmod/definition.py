@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..errors import InvalidSource
+from ..errors import InvalidSource, it_has
 from ..hashes import combine, hash64
 
 HASH_VERSION: Final = 1
@@ -63,7 +63,7 @@ def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
         at = schema.get_all_field_indices(column)
         if len(at) != 1:
             problem = "the source has no such column" if not at else f"the source has {len(at)} columns of that name"
-            raise InvalidSource(f"lastmod.fingerprint: {column}: {problem}. It has: {', '.join(schema.names)}")
+            raise InvalidSource(f"lastmod.fingerprint: {column}: {problem}. {it_has(schema.names, column)}")
         try:
             found.append((column, _kind(schema.field(at[0]).type)))
         except TypeError as error:

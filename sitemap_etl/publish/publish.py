@@ -177,6 +177,9 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
     for gate in named:
         lines.append(f"Refused: {gate.message}. Nothing public was touched.")
         lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
+    if run.plan.owner:  # whoever reads this has Airflow's UI open
+        refused = ", ".join(gate.name for gate in named)
+        lines.append(f"  in Airflow: trigger the DAG {run.site.name}, with force {refused} and a reason")
     options = " ".join(f"--force {gate.name}" for gate in named)
     lines.append(f'  publish: sitemap-etl publish {SITE_FILE} {run.run_id} {options} --reason "…"')
     return Refused("\n".join(lines))

@@ -30,7 +30,7 @@ def shapes(site: Site, entries: Iterable[Entry], now: str) -> dict[str, Shape]:
 
 def _bounds(sections: Mapping[str, Shards], name: str) -> Shards:
     """Return the limits of a section. `recent` and sections that left the site file have the default limits."""
-    return sections.get(name, Shards())
+    return sections[name] if name in sections else Shards.standard()
 
 
 def _shape(entries: Sequence[Entry], bounds: Shards, today: int) -> Shape:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final
 
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
-from sitemap_etl.errors import Unavailable
+from sitemap_etl.errors import Unavailable, it_has
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import duration_text
@@ -31,7 +31,6 @@ from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state.mirror import key_text
 from sitemap_etl.state.records import Options, Transformed, Unit
-from sitemap_etl.transform.batch import listed
 
 ROWS: Final = 1_000
 """Rows to read of a split."""
@@ -140,13 +139,13 @@ def _lacks(section: Section, columns: Sequence[str]) -> Iterator[str]:
 
     A run reports only the first.
     """
-    names, has = set(columns), f"It has: {listed(columns)}"
+    names = set(columns)
     for column, name in section.columns.items():
         if name not in names:
-            yield f"columns.{column}: the source has no column {name!r}. {has}"
+            yield f"columns.{column}: {section.place} has no column {name!r}. {it_has(columns, name)}"
     names |= set(section.columns)
     if "loc" not in names:
-        yield f"the source has no column 'loc'. {has}"
+        yield f"{section.place} has no column 'loc'. {it_has(columns, 'loc')}"
     if section.transform is not None:
         return  # it may make columns
     rules = [
@@ -159,4 +158,4 @@ def _lacks(section: Section, columns: Sequence[str]) -> Iterator[str]:
     ]
     for ruled in dict.fromkeys(rules):
         if ruled and ruled not in names:
-            yield f"a rule uses the column {ruled!r}, which the source does not have. {has}"
+            yield f"a rule uses the column {ruled!r}, which {section.place} does not have. {it_has(columns, ruled)}"

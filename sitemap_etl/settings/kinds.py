@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -36,6 +36,14 @@ class Settings(BaseModel):
     """Base of all mappings of a site file. It accepts only its own keys and types, and is frozen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def standard(cls) -> Self:
+        """Return the settings of an empty mapping, for defaults.
+
+        They are not validated, because the validator of one class alone would be built for that at each start.
+        """
+        return cls.model_construct()
 
     def _settle(self, **values: Any) -> None:
         """Fill in what follows from other keys, once, while the model is made."""

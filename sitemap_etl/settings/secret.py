@@ -40,7 +40,7 @@ class Secret(BaseModel):
     `file` and `key` (`ping.indexnow.key`) say where to read it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     template: str | None = None
     file: str | None = None

@@ -28,7 +28,7 @@ from sitemap_etl.settings.rules import (
     Lastmod,
     Priority,
 )
-from sitemap_etl.settings.sources import DatabaseSource, Source, TableSource
+from sitemap_etl.settings.sources import DatabaseSource, Exported, Source, TableSource
 
 Format = Literal["xml", "text"]
 FeedFormat = Literal["rss", "atom"]
@@ -231,14 +231,15 @@ class Section(Settings):
         "Needs the extra `pandas`.",
     )
     lastmod: Lastmod = Field(
-        default=DefaultRule(),
+        default=DefaultRule.standard(),
         description="When the page last changed. Default: the column `lastmod`, if it exists.",
     )
     priority: Priority = Field(
-        default=DefaultRule(), description="Priority of the page. Default: the column `priority`, if it exists."
+        default=DefaultRule.standard(),
+        description="Priority of the page. Default: the column `priority`, if it exists.",
     )
     changefreq: Changefreq = Field(
-        default=DefaultRule(),
+        default=DefaultRule.standard(),
         description="Change frequency of the page. Default: the column `changefreq`, if it exists.",
     )
     alternates: Alternates | None = Field(default=None, description="hreflang links between rows of the same group.")
@@ -254,9 +255,9 @@ class Section(Settings):
         min_length=1,
         description="`text` adds a text sitemap for each XML sitemap. XML is always written.",
     )
-    shards: Shards = Field(default=Shards(), description="Size limits of a file.")
+    shards: Shards = Field(default=Shards.standard(), description="Size limits of a file.")
     gates: Gates = Field(
-        default=Gates(), description="Gates of this section, where they differ from those of the site."
+        default=Gates.standard(), description="Gates of this section, where they differ from those of the site."
     )
     on_error: Literal["fail", "keep"] = Field(
         default="fail",
@@ -267,6 +268,12 @@ class Section(Settings):
     def name(self) -> str:
         """Key of the section in the site file."""
         return self._name
+
+    @property
+    def place(self) -> str:
+        """The source in messages, with its first file or address if it is an export."""
+        files = self.source.paths if isinstance(self.source, Exported) else ()
+        return f"the source ({files[0]})" if files else "the source"
 
     @property
     def dates(self) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ class Publish(Settings):
         description="Folder or bucket that serves `site`/. robots.txt and key files are written to it. "
         "Default: `to` if `at` is `site`/, else none.",
     )
-    names: Names = Field(default=Names(), description="File names.")
+    names: Names = Field(default=Names.standard(), description="File names.")
     cache_control: (
         Annotated[Text, matching(r"[\x20-\x7e]+", "one line of ASCII, such as public, max-age=600")] | None
     ) = Field(
@@ -214,22 +214,22 @@ class Site(Settings):
     publish: PublishKey = Field(
         description="Where the files are written. A plain text is short for `{to: …}`.", examples=["./public"]
     )
-    urls: Urls = Field(default=Urls(), description="How URLs are rewritten, and which are excluded.")
+    urls: Urls = Field(default=Urls.standard(), description="How URLs are rewritten, and which are excluded.")
     sections: dict[SectionName, Section] = Field(
         min_length=1,
         description="The sections by name. If several sections have the same loc, the first one lists it.",
         examples=["{pages: {from: …}}"],
     )
-    ping: Ping = Field(default=Ping(), description="Search engines to notify of changes.")
-    notify: Notify = Field(default=Notify(), description="Who is told when a run fails.")
-    gates: Gates = Field(default=Gates(), description="Limits beyond which a publish is refused.")
+    ping: Ping = Field(default=Ping.standard(), description="Search engines to notify of changes.")
+    notify: Notify = Field(default=Notify.standard(), description="Who is told when a run fails.")
+    gates: Gates = Field(default=Gates.standard(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
         default=None,
         description="Adds sitemaps of the URLs that were added or changed in this time after the first publish, first "
         "in the index.",
         examples=["3d"],
     )
-    airflow: Airflow = Field(default=Airflow(), description="How the DAG runs.")
+    airflow: Airflow = Field(default=Airflow.standard(), description="How the DAG runs.")
     keep: Integer = Field(
         default=14, ge=1, le=10_000, description="Number of distinct published sets to keep for rollback."
     )

@@ -79,7 +79,7 @@ def described(
         note(f"{', '.join(repeated)} can't be read: {next(iter(repeated.values()))} has several columns of that name")
     names = list(dict.fromkeys(name for found in headers.values() for name in found.names if name not in repeated))
     keys = partitions(files, frozenset([*names, *repeated]), text=True, note=note)
-    form_ = form.model_dump(include=set(CsvFormat.model_fields))
+    form_ = {name: getattr(form, name) for name in CsvFormat.model_fields}
     return {"columns": [*names, *keys], "partitions": keys, "repeated": repeated, **form_}
 
 

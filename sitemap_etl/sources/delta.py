@@ -21,7 +21,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits
-from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable, it_has
 from sitemap_etl.extras import demand
 from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import conform, plain_schema
@@ -233,7 +233,7 @@ class DeltaTable:
         for name, values in filter_.items():
             if name not in self.schema.names:
                 raise InvalidSource(
-                    f"filter: {self._address} has no column {name!r}. It has: {', '.join(self.schema.names)}"
+                    f"filter: {self._address} has no column {name!r}. {it_has(self.schema.names, name)}"
                 )
             kind = self.schema.field(name).type
             try:

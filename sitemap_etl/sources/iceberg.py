@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sitemap_etl.errors import ConfigError, Denied, InvalidSource, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Denied, InvalidSource, SitemapEtlError, Unavailable, it_has
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.batches import plain_schema
 from sitemap_etl.sources.files import S3
@@ -153,7 +153,7 @@ class IcebergTable:
         for name, values in filter_.items():
             if name not in self.schema.names:
                 raise InvalidSource(
-                    f"filter: {self._address} has no column {name!r}. It has: {', '.join(self.schema.names)}"
+                    f"filter: {self._address} has no column {name!r}. {it_has(self.schema.names, name)}"
                 )
             expression = expressions.And(expression, one_of(name, set(values)))
         return expression

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable, of_ours
+from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable, it_has, of_ours
 from sitemap_etl.frames import Tally
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
@@ -293,7 +293,7 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
 def check_key(names: Sequence[str], key: str) -> None:
     """Raise InvalidSource if a mirror can't hold these columns of a source by this key."""
     if key not in names:
-        raise InvalidSource(f"key names column {key!r}, which the source does not yield. It has: {', '.join(names)}")
+        raise InvalidSource(f"key names column {key!r}, which the source does not yield. {it_has(names, key)}")
     taken = [name for name in (KEY, RUN) if name in names]
     if taken:
         raise InvalidSource(f"the source yields a column {taken[0]!r}: such names are kept for mirrors")

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sitemap_etl import extras
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.storage.protocol import ABSENT, Data, Expect, PreconditionFailed, Stat, Storage, Stored, Unreadable
 from sitemap_etl.storage.verify import put_verified
@@ -79,7 +78,6 @@ def _bucket(
     checksums: Literal["when_supported", "when_required"],
     endpoint: str | None,
 ) -> S3Storage:
-    extras.demand("s3", "an s3:// address")
     from sitemap_etl.storage.s3 import S3Storage
 
     bucket, _, prefix = address.partition("/")

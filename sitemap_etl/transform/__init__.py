@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from sitemap_etl import lastmod, robots, urls
 from sitemap_etl.arrow import column_of, is_text, mask_of, nulls_in, single
-from sitemap_etl.errors import InvalidSource
+from sitemap_etl.errors import InvalidSource, it_has
 from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.lastmod.dates import FUTURE
-from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
+from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, says_deleted, says_yes
 from sitemap_etl.transform.columns import count_beyond, inventory_of, of_calendar, source_dates
 from sitemap_etl.transform.hooks import is_repeatable, run_hook, where_mask
 from sitemap_etl.transform.rules import Clock, Hook, Rules
@@ -112,8 +112,8 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     for column, source in rules.settings.columns.items():
         if source not in (rules.available or names):
             raise InvalidSource(
-                f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
-                f"It has: {listed(rules.available or names)}"
+                f"section {rules.section}: columns.{column}: {rules.settings.place} has no column {source!r}. "
+                f"{it_has(rules.available or names, source)}"
             )
     columns = {column: source for column, source in rules.settings.columns.items() if source in names}
     stays = [name for name in names if name not in columns and name not in columns.values()]
@@ -121,8 +121,8 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     renamed = pa.table([raw.column(source or column) for column, source in order.items()], names=list(order))
     if "loc" not in order:
         raise InvalidSource(
-            f"section {rules.section}: the source has no column 'loc'. It has: {listed(rules.available or names)}. "
-            "Use `AS loc` in the SELECT, or set `columns: {loc: …}`"
+            f"section {rules.section}: {rules.settings.place} has no column 'loc'. "
+            f"{it_has(rules.available or names, 'loc')}. Use `AS loc` in the SELECT, or set `columns: {{loc: …}}`"
         )
     loc = renamed.column("loc")
     if not (is_text(loc.type) or pa.types.is_null(loc.type)):

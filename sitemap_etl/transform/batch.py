@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, mask_of, plain, text_of
-from sitemap_etl.errors import InvalidSource
+from sitemap_etl.errors import InvalidSource, columns_in_words, it_has
 from sitemap_etl.frames import ASIDE, conform
 from sitemap_etl.transform.rules import Rules
 
@@ -73,9 +73,9 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
     else:
         there = [renamed.get(name, name) for name in rules.available]
         if rules.hook is not None and missing in there:
-            why = f"which `transform` dropped. It returned: {listed(table.column_names)}"
+            why = f"which `transform` dropped. It returned: {columns_in_words(table.column_names)}"
         else:
-            why = f"which the source does not have. It has: {listed(there or table.column_names)}"
+            why = f"which {rules.settings.place} does not have. {it_has(there or table.column_names, missing)}"
     raise InvalidSource(f"section {rules.section}: the rule `{rule}` uses column {missing!r}, {why}")
 
 
@@ -86,7 +86,7 @@ _NO: Final = r"^(false|f|[+-]?(0+\.?0*|\.0+)(e[+-]?[0-9]+)?)?$"
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     """Where the `deleted` column says that a row is gone. Raises InvalidSource where the source does not yield it."""
     if name not in table.column_names:
-        raise InvalidSource(f"deleted: the source has no column {name!r}. It has: {listed(table.column_names)}")
+        raise InvalidSource(f"deleted: the source has no column {name!r}. {it_has(table.column_names, name)}")
     return says_yes(column_of(table, name))
 
 
@@ -133,8 +133,3 @@ def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:
             value.decode("utf-8", "backslashreplace") if value is not None else None for value in loc.to_pylist()
         ]
         return pa.chunked_array([pa.array(decoded, pa.string())])
-
-
-def listed(names: Sequence[str]) -> str:
-    """Column names for a message; in quotes those that have a space at an end, which nobody would see."""
-    return ", ".join(name if name and name == name.strip() else f'"{name}"' for name in names) or "no columns"

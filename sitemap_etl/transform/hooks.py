@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import is_text, mask_of
-from sitemap_etl.errors import InvalidSource
+from sitemap_etl.errors import InvalidSource, columns_in_words
 from sitemap_etl.frames import to_frame, to_table
-from sitemap_etl.transform.batch import Batch, listed
+from sitemap_etl.transform.batch import Batch
 from sitemap_etl.transform.rules import Rules
 
 
@@ -58,7 +58,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
                 ) from error
             raise InvalidSource(
                 f"section {rules.section}: where: {where!r} can't be evaluated: {_words(error)}. "
-                f"The columns are: {listed(table.column_names)}"
+                f"The columns are: {columns_in_words(table.column_names)}"
             ) from error
     column = mask.column("keep")
     if not pa.types.is_boolean(column.type):
@@ -136,7 +136,8 @@ def run_hook(batch: Batch, rules: Rules) -> None:
         )
     if "loc" not in result.columns:
         raise InvalidSource(
-            f"{who} dropped the column 'loc', which every row needs. It returned: {listed(list(result.columns))}"
+            f"{who} dropped the column 'loc', which every row needs. It returned: "
+            f"{columns_in_words(list(result.columns))}"
         )
     repeated = result.columns[result.columns.duplicated()].tolist()
     if repeated:

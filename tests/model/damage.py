@@ -80,7 +80,25 @@ class Damage(Trial):
             return False
         sound = verify_state(self.world.site.load(), self.world.site.environment, repair=True).sound
         self.points["repaired"] += sound
+        if sound:
+            self._went_back()
         return sound
+
+    def _went_back(self) -> None:
+        """Count from an older set if the repair went back to it, as it does if the manifest of the last one is lost.
+
+        What is public stays. The next run publishes it once more, as changes to the older set.
+        """
+        run_id = self.world.current()
+        older = [each for each in self.model.sets if each.run_id == run_id]
+        if older and older[-1] is not self.model.current:
+            self.points["went back"] += 1
+            self.hearing.lost(url for each in self.model.sets for url in each.plain())
+            self.model.sets = self.model.sets[: self.model.sets.index(older[-1]) + 1]
+            self.model.current = older[-1]
+            for name in self.model.numbers:  # the next run gives its files the numbers that the lost set gave
+                there = [each.sections[name] for each in self.model.sets if name in each.sections]
+                self.model.numbers[name] = max((n for each in there if not each.view for n in each.files), default=0)
 
 
 def _kind(path: Path, work: Path) -> str:

@@ -466,13 +466,15 @@ class Model:
             if name is not None and len(pages) < FEW <= len(pages) + len(set(night.listed[name]) & set(each.plain())):
                 answers.add(None)  # whether it was large enough counts with what moves into it only tonight
             if len(pages) >= FEW:
-                gone = len(pages - now) / len(pages) > limits["max_drop"]
                 mine = now if name is None else set(night.listed[name])
-                fewer = (len(pages) - len(mine)) / len(pages) > limits["max_drop"]
+                # Pages that moved since then count as if they had always been in the section that lists them now.
                 moved = (now - mine) & pages
-                # What moves tonight counts as if it had never been here, which makes the share of the others larger.
+                count = len(pages) - len(moved) + len((set(each.plain()) - pages) & mine)
+                # The sizes of sets are compared, and not their pages: a page that came makes up for one that left.
+                fewer = (count - len(mine)) / max(1, count) > limits["max_drop"]
+                gone = len(pages - now) / len(pages) > limits["max_drop"]
                 of_others = len(pages - now) / max(1, len(pages - moved)) > limits["max_drop"]
-                answers.add(gone if (gone == fewer or moved) and gone == of_others else None)
+                answers.add(gone if gone == fewer == of_others else None)
         return True if True in answers else None if None in answers else False
 
     def _hour(self, night: Night, name: str | None) -> tuple[int, int, int]:

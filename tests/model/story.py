@@ -330,7 +330,6 @@ class Story(Edits):
     def _died(self, asked: Asked, done: Done) -> None:
         """What stands there is valid, and lists whatever was listed and still is; then the next run goes on."""
         self._tally("killed" if done.died else "failed on the way")
-        self.hearing.interrupted(done.posted, self.world.now)
         before = self.seen
         seen = self.world.look()
         lost = asked.kept - {entry.loc for entries in seen.entries.values() for entry in entries}
@@ -344,6 +343,7 @@ class Story(Edits):
             self.adopt(asked, before)
         elif self.found_nothing_to_do(asked, before):
             self._tally("failed after it had found nothing to do")
+        self.hearing.interrupted(done.posted, self.world.now)
         self.broken = True
 
     def found_nothing_to_do(self, asked: Asked, before: Seen) -> bool:

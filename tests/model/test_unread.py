@@ -9,6 +9,7 @@ import pytest
 
 from tests.model.story import Story
 from tests.model.world import Spec, World
+from tests.support.examples import ALL
 
 DAY = timedelta(days=1)
 CLUSTER = {"group": "item", "hreflang": "lang", "cluster": "shop"}
@@ -80,7 +81,7 @@ def test_the_order_of_sections_changes_while_one_is_not_read(story: Story) -> No
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("since", ["", "/intent-"])
-@pytest.mark.parametrize("writes", range(0, 12, 3))
+@pytest.mark.parametrize("writes", range(0, 12, 3 if ALL else 6))
 def test_a_run_that_dies_on_the_way_unlists_no_page(story: Story, writes: int, since: str) -> None:
     copied(story, "a", [0, 7, 8, 29])
     run_alone(story, "a", kill=(writes, since))

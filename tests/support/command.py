@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from sitemap_etl.cli import main
+from sitemap_etl.cli.app import app
 
 PROGRAM = [sys.executable, "-c", "from sitemap_etl.cli import main; main()"]
 RUN_KEYS = {
@@ -34,6 +37,19 @@ class Done:
     def json(self) -> Any:
         """The one object on stdout."""
         return json.loads(self.out)
+
+
+def commands(group: click.Group = app, prefix: str = "") -> dict[str, click.Command]:
+    """Every command by its name, those of a group behind the group's."""
+    found = {}
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found |= commands(command, f"{prefix}{name} ")
+        else:
+            found[f"{prefix}{name}"] = command
+    return found
 
 
 def at(time: str) -> tuple[str, ...]:

@@ -111,9 +111,9 @@ def table(uri: str, types: Sequence[tuple[str, str]], more: str = "") -> str:
     staged = io.BytesIO()
     pq.write_table(pa.Table.from_batches([batch]), staged)
     assert pq.read_table(staged).equals(pa.Table.from_batches([batch])), "what arrives is staged as it is"
-    lines = ["| type | in a SELECT | arrives as | value |", "|---|---|---|---|"]
-    for (name, expression), column in zip(types, batch.columns, strict=True):
-        cells = (name, f"`{expression}`", f"`{column.type}`", f"`{_shown(column)}`")
+    lines = ["| type | arrives as | value |", "|---|---|---|"]
+    for (name, _), column in zip(types, batch.columns, strict=True):
+        cells = (name, f"`{column.type}`", f"`{_shown(column)}`")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import field
+from functools import cached_property
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from sitemap_etl.frames import Tally
@@ -140,7 +141,7 @@ class Summary(Document):
 
     title: ClassVar[str] = "summary"
 
-    @property
+    @cached_property
     def total(self) -> Counts:
         """The counts of the site, without views."""
         return total(self.sections, self.views)
@@ -180,7 +181,7 @@ class Attempt(Document):
 
     title: ClassVar[str] = "record of a run"
 
-    @property
+    @cached_property
     def total(self) -> Counts:
         """The counts of the site, without views."""
         return total(self.sections, self.views)
