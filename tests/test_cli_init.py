@@ -346,6 +346,15 @@ def test_exports_in_a_bucket(s3: S3Server) -> None:
     runs(60)
 
 
+def test_objects_without_a_known_ending_in_a_bucket(s3: S3Server) -> None:
+    bucket = s3.bucket()
+    for key in ("pages_0000_part_00", "pages_0001_part_00"):
+        s3.client().put_object(Bucket=bucket, Key=f"unload/{key}", Body=b"loc,lastmod\n/%s,2026-10-01\n" % key.encode())
+    site = started(f"s3://{bucket}/unload/", "--site", "https://shop.example")
+    assert site["sections"]["unload"]["from"] == {"csv": f"s3://{bucket}/unload/*"}
+    runs(2)
+
+
 # --- tables of a lakehouse ---
 
 

@@ -83,7 +83,8 @@ def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.Dat
     except pa.ArrowException as error:
         raise InvalidSource(
             f"the column {entry.name!r} is {kind} in {path} and {entry.type} in {other}: "
-            "the files of one section need types that go together"
+            "the files of one section need types that go together. Export the column with one type, or read such files "
+            "in sections of their own"
         ) from error
 
 
