@@ -354,7 +354,7 @@ def bare(text: str) -> str | None:  # noqa: PLR0911 - one rule after the other
         return "formula"
     if text == "(2 rows)":
         return "row count"
-    if text and not text.strip("-"):
+    if "-" in text and not text.strip("-+| "):
         return "dashes"
     if re.match(r"https?/", text, re.IGNORECASE) and begins_with_host(text.partition("/")[2]):
         return "misspelled scheme"
