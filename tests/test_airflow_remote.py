@@ -66,7 +66,7 @@ def test_its_errors_are_those_of_the_task_and_retried_in_the_same_cases(shop: Sh
     (shop.folder / "pages.csv").write_text("url\n/pages/1\n")
     broken = shop.run()
     assert [one["tries"] for one in broken.tasks if one["state"] == "failed"] == [1]
-    assert "section pages: the source has no column 'loc'" in broken.log
+    assert f"section pages: the source ({shop.folder / 'pages.csv'}) has no column 'loc'" in broken.log
     assert not shop.lease().exists()
 
 

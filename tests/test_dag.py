@@ -253,7 +253,7 @@ def test_a_broken_source_fails_at_once_and_the_log_ends_with_its_message_without
     assert run.state == "failed"
     failed = [one for one in run.tasks if one["state"] == "failed"]
     assert [one["tries"] for one in failed] == [1]
-    _, _, after = run.log.partition("section pages: the source has no column 'loc'")
+    _, _, after = run.log.partition(f"section pages: the source ({shop.folder / 'pages.csv'}) has no column 'loc'")
     assert after
     assert "trying again can't help" in after
     assert "Traceback" not in run.log
