@@ -114,7 +114,8 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     assert "max_drop" in done.stderr
     for folder in ("lamps", "lamps-by-airflow"):
         listed = tmp_path / "shop" / folder / "sitemap-products-00001.xml.gz"
-        assert gzip.decompress(listed.read_bytes()).decode().count("<loc>") == 980, said(done)
+        sitemap = gzip.decompress(listed.read_bytes()).decode()
+        assert (sitemap.count("<loc>"), sitemap.count("<image:loc>")) == (980, 1960), said(done)
 
 
 SAYS = {
