@@ -519,6 +519,20 @@ def test_several_tables_become_several_sections(tmp_path: Path, monkeypatch: pyt
     assert call("validate", "site.yaml", "--connect").code == 0
 
 
+def test_several_sources_become_several_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        for name in ("product", "log"):
+            db.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, url TEXT)")
+            db.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(n, f"/{name}/{n}") for n in range(5)])
+    monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"sqlite:///{tmp_path}/c.sqlite")
+    Path("articles.csv").write_text("url,updated\n/a/1,2026-10-01\n/a/2,2026-10-02\n")
+    sources = ("--from", "articles.csv", "--table", "product", "--site", "https://shop.example")
+    site = started("catalog", *sources)
+    assert list(site["sections"]) == ["product", "articles"]
+    assert call("validate", "site.yaml", "--connect").code == 0
+    assert call("run", "site.yaml").code == 0
+
+
 def test_a_table_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE product (url TEXT)")
@@ -563,6 +577,7 @@ def test_it_replaces_nothing() -> None:
         (["--from", "postgresql://reader:ge@heim@db/shop"], "--from: the URI of the connection can't be read"),
         (["--from", "jdbc:postgresql://db/shop"], "is a JDBC connection"),
         (["--table", "product"], "--table needs --from"),
+        (["--from", "https://shop.example/sitemap.xml", "--from", "nope.csv"], "can't have other sources"),
         (["/dev/null/site.yaml"], "/dev/null/site.yaml can't be written: "),
         (["--site", "shop.example"], "--site shop.example: "),
         (["site.txt"], "the name of a site file must end in .yaml"),

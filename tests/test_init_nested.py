@@ -29,7 +29,7 @@ PAGES = [{"url": f"{S}/lamps/{n}", "updated": f"2026-10-{n:02}T10:00:00Z"} for n
 def listed(folder: Path, export: Path) -> list[str]:
     """Return the pages that a run lists with the site file that `init` writes."""
     path = folder / "shop.yaml"
-    start_site(path, export=str(export), site=S)
+    start_site(path, exports=[str(export)], site=S)
     site = load(path, environ={})
     run_locally(site, Options(ping=False), Environment(environ={}), jobs=1)
     return sorted(entry.loc for entry in Crawler(open_storage(site.publish.to), site.publish.at).entries())
@@ -60,14 +60,14 @@ def test_nested_rows_become_columns(tmp_path: Path, kind: str, form: str) -> Non
 def test_the_note_names_the_envelope(tmp_path: Path) -> None:
     export = tmp_path / "rows.jsonl"
     export.write_text("".join(json.dumps(row) + "\n" for row in ENVELOPES["DynamoDB"]))
-    started = start_site(tmp_path / "shop.yaml", export=str(export), site=S)
+    started = start_site(tmp_path / "shop.yaml", exports=[str(export)], site=S)
     assert "the rows are nested in Item: a SELECT makes columns of their fields" in started.notes
 
 
 def test_columns_beside_an_address_stay_as_they_are(tmp_path: Path) -> None:
     export = tmp_path / "rows.jsonl"
     export.write_text("".join(json.dumps({**row, "more": {"a": 1, "url": "x"}}) + "\n" for row in PAGES))
-    start_site(tmp_path / "shop.yaml", export=str(export), site=S)
+    start_site(tmp_path / "shop.yaml", exports=[str(export)], site=S)
     assert "query" not in (tmp_path / "shop.yaml").read_text()
 
 

@@ -102,7 +102,7 @@ def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
 def test_what_can_t_be_read_is_told_and_nothing_written(tmp_path: Path, name: str, data: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(SitemapEtlError, match=said):
-        start_site(tmp_path / "site.yaml", export=str(tmp_path / name))
+        start_site(tmp_path / "site.yaml", exports=[str(tmp_path / name)])
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 

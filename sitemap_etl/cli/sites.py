@@ -28,22 +28,23 @@ from sitemap_etl.visible import visible, visible_lines
 )
 @click.option(
     "--from",
-    "export",
+    "exports",
+    multiple=True,
     metavar="SOURCE",
     help="An export, a table of a lakehouse, a database (its URI or the ID of its connection), or the address "
-    "of a live sitemap (default: none).",
+    "of a live sitemap (default: none). Can be repeated, for a section each.",
 )
 @click.option(
     "--table",
     multiple=True,
     metavar="NAME",
-    help="A table of the database (default: show which there are). Can be repeated.",
+    help="A table of the database (default: show what tables there are). Can be repeated.",
 )
 @click.option(
     "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the first pages)."
 )
 @json_option
-def init(site_file: Path, export: str | None, table: tuple[str, ...], site: str | None, as_json: bool) -> None:
+def init(site_file: Path, exports: tuple[str, ...], table: tuple[str, ...], site: str | None, as_json: bool) -> None:
     """Create a site file with comments, optionally from what there is.
 
     With --from, looks at the first rows: which column has addresses, dates of changes, images or titles.
@@ -51,7 +52,7 @@ def init(site_file: Path, export: str | None, table: tuple[str, ...], site: str 
     """
     from sitemap_etl.runs.init import start_site
 
-    started = start_site(site_file, export=export, tables=table, site=site)
+    started = start_site(site_file, exports=exports, tables=table, site=site)
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
         return

@@ -61,17 +61,17 @@ class Started(Frozen):
 def start_site(
     path: Path,
     *,
-    export: str | None = None,
+    exports: Sequence[str] = (),
     tables: Sequence[str] = (),
     site: str | None = None,
     environment: Environment | None = None,
 ) -> Started:
     """Write a site file to `path`. Its origin is `site`, or the origin of the first pages.
 
-    `export`: an export, a lakehouse table, a database by its address or connection ID, or the address of a live
-    sitemap. `tables`: database tables that become sections; without any, the existing ones are returned. Raises
-    ConfigError if the file exists or `site` is invalid; InvalidSource, Refused and Unavailable if the source can't be
-    read.
+    `exports`: exports, lakehouse tables, and databases by their addresses or connection IDs, or the address of one
+    live sitemap. `tables`: tables of the only database that become sections; without any, the existing ones are
+    returned if there is more than one. Raises ConfigError if the file exists or `site` is invalid; InvalidSource,
+    Refused and Unavailable if a source can't be read.
     """
     environment = environment or Environment()
     if path.suffix not in (".yaml", ".yml"):
@@ -81,32 +81,37 @@ def start_site(
             f"{path} already exists, and init never replaces a file: use another name, or move the file away"
         )
     wanted, below = (None, "") if site is None else _origin(site)
-    if export is None:
+    if not exports:
         if tables:
             raise ConfigError("--table needs --from, with a connection")
         text = _text(wanted or _PLACEHOLDER, {"to": "./public"}, _EMPTY)
         return _written(path, text, Started(str(path), wanted or _PLACEHOLDER, notes=[] if wanted else [_TO_REPLACE]))
-    if is_sitemap(export):
+    live = next(filter(is_sitemap, exports), None)
+    if live is not None:
         if tables:
             raise ConfigError("--table is for databases; a live sitemap has none")
-        return _from_live(path, survey(export, path.parent, environment.clock()), wanted)
-    database = find_database(export, environment)
-    if database is None:
-        if tables:
-            raise ConfigError("--table is for databases; an export has none")
-        return _from_rows(path, [begin_export(export, path.parent)], [], wanted, below, environment)
-    catalog = database.catalog
-    chosen = [catalog.table(name) for name in dict.fromkeys(tables)]
-    if not chosen:
-        there = catalog.tables()
-        if not there:
+        if len(exports) > 1:
+            raise ConfigError(f"--from {live}: a site file that begins as a live sitemap can't have other sources")
+        return _from_live(path, survey(live, path.parent, environment.clock()), wanted)
+    databases = {export: find_database(export, environment) for export in exports}
+    if tables and sum(database is not None for database in databases.values()) != 1:
+        raise ConfigError("--table is for databases: expected one --from that is a database")
+    beginnings: list[Beginning] = []
+    notes: list[str] = []
+    for export, database in databases.items():
+        if database is None:
+            beginnings.append(begin_export(export, path.parent))
+            continue
+        notes += database.notes
+        catalog = database.catalog
+        chosen = [catalog.table(name) for name in dict.fromkeys(tables)] or catalog.tables()
+        if not chosen:
             raise InvalidSource(f"{database.id}: the database has no table that this login may read")
-        if len(there) > 1:
-            shown = [{"name": str(table), "rows": table.rows, "view": table.view} for table in there]
+        if len(chosen) > 1 and not tables:
+            shown = [{"name": str(table), "rows": table.rows, "view": table.view} for table in chosen]
             return Started(None, wanted, tables=shown, notes=list(database.notes))
-        chosen = there
-    beginnings = [database.begin(table) for table in chosen]
-    return _from_rows(path, beginnings, list(database.notes), wanted, below, environment)
+        beginnings += [database.begin(table) for table in chosen]
+    return _from_rows(path, beginnings, notes, wanted, below, environment)
 
 
 def _from_rows(
