@@ -281,3 +281,11 @@ def test_validate_and_a_run_say_the_same_of_a_missing_column_and_name_the_neares
     with pytest.raises(InvalidSource) as found:
         site.night(1)
     assert str(found.value) == f"section p: {said}"
+
+
+@pytest.mark.parametrize(("locs", "numbers"), [(range(1, 9), True), (["1", "/2"], False), (["1a", "2b"], False)])
+def test_addresses_that_look_like_ids_are_noted(tmp_path: Path, locs: list[object], numbers: bool) -> None:
+    site = TestSite(tmp_path).section("p", [{"id": loc} for loc in locs], columns={"loc": "id"})
+    done = call("validate", site.path, "--connect")
+    assert done.code == 0
+    assert ("section p: its addresses are numbers such as 1, which is https://shop.example/1" in done.out) == numbers
