@@ -125,7 +125,7 @@ class Connection(Frozen):
         return error
 
     def _secrets(self) -> set[str]:
-        """What may show nowhere, in each form it takes in a URI."""
+        """Return the texts that must not be shown, in each form that they have in a URI."""
         extras = (str(value) for name, value in self.extra.items() if name in _SECRETS)
         return {form for value in (self.password, *extras) for form in (value, quote(value, safe="")) if form}
 

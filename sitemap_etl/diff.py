@@ -63,7 +63,7 @@ class Compared(Frozen):
 
 
 def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
-    """Where each loc stands in `among` (both ordered, `among` each once), or -1: int64.
+    """Return the position of each loc in `among` (both sorted, `among` without duplicates), or -1: int64.
 
     From night to night most locs keep their neighbours. So a few are looked up, and of the others between two of them
     it is tried whether they stand as far from the one or the other as they did: that is a third of the price of
@@ -98,7 +98,7 @@ def _searched(locs: pa.Array, among: pa.Array) -> np.ndarray:
 
 
 def _same(locs: pa.Array, some: np.ndarray, among: pa.Array, others: np.ndarray) -> np.ndarray:
-    """Which of `locs` at the places `some` are those of `among` at `others`."""
+    """Return a mask of the `locs` at the positions `some` that equal those of `among` at `others`."""
     mine = locs if len(some) == len(locs) else locs.take(pa.array(some))
     return mask_of(pc.equal(among.take(pa.array(others)), mine))
 

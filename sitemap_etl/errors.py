@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree; every edge translates third-party errors into it.
+"""All errors, as one tree. The modules that call libraries translate their errors into it.
 
     SitemapEtlError       by itself a defect of ours, as any other exception is               exit 70
     ├── ConfigError        the site file is wrong: all problems listed               exit 2
@@ -93,7 +93,7 @@ class Unavailable(SitemapEtlError):
 
 @contextmanager
 def of_ours() -> Iterator[None]:
-    """What is raised in here is of what a run keeps itself: `SitemapEtlError.ours`."""
+    """Mark errors that are raised in the block as errors of the run's own objects: `SitemapEtlError.ours`."""
     try:
         yield
     except SitemapEtlError as error:

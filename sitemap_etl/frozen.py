@@ -44,7 +44,7 @@ class Frozen:
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        """What a class does when its values are there."""
+        """Check or complete the values of a new instance. Subclasses can replace it."""
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -70,7 +70,7 @@ def _compared(instance: Frozen) -> list[str]:
 
 
 def _mistake(instance: Frozen, placed: dict[str, Any], named: dict[str, Any], given: int) -> str:
-    """What is wrong with the values that an instance is to be made of."""
+    """Return the mistake in the values of a new instance."""
     who = type(instance).__qualname__
     wrong = {
         "does not know": named.keys() - instance._names,

@@ -159,7 +159,7 @@ def _last_lanes(words: np.ndarray, begins: np.ndarray, left: np.ndarray) -> np.n
 
 
 def _shared_prefix(values: pa.Array) -> bytes:
-    """What all strings begin with that are not null: what the least and the greatest of them do."""
+    """Return the common prefix of all strings that are not null: that of the least and the greatest of them."""
     ends = pc.min_max(values.cast(pa.large_binary() if _is_large(values.type) else pa.binary())).as_py()
     return posixpath.commonprefix([ends["min"], ends["max"]]) if ends["min"] is not None else b""
 

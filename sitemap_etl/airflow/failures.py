@@ -59,7 +59,7 @@ def explained(error: BaseException, limit: timedelta | None) -> BaseException:
 
 
 def attempt(stage: Callable[[], T], limit: timedelta | None) -> T:
-    """What a stage gives; where it raises, `Failed`, with the message as the last in the log.
+    """Return the result of a stage. If it raises, log its message last, and raise `Failed`.
 
     `limit`: how long the task may take.
     """

@@ -1,4 +1,4 @@
-"""What Airflow itself knows of the sites: their DAGs, the last run of each, and where that run's folder is."""
+"""Facts of Airflow about the sites: their DAGs, the last run of each, and the folder of that run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Place(Frozen):
-    """Where the state and the reports of a site are. `run_id`: our run there; `dag_run`: Airflow's name of it."""
+    """Place of the state and the reports of a site. `run_id`: our run there; `dag_run`: Airflow's name of it."""
 
     address: str
     run_id: str
@@ -73,12 +73,12 @@ def known_sites(session: Session, allowed: Collection[str]) -> list[KnownSite]:
 
 
 def is_site(session: Session, dag_id: str) -> bool:
-    """Whether a DAG is one of ours."""
+    """Return True if a DAG is one of ours."""
     return session.scalar(select(DagTag.dag_id).where(DagTag.name == TAG, DagTag.dag_id == dag_id)) is not None
 
 
 def place_of(session: Session, dag_id: str, run_id: str | None = None) -> Place | None:
-    """Where the reports of a DAG run are, or of the last run that says so (None); None where none does."""
+    """Return the place of the reports of a DAG run, or None. `run_id`: None for the last run that has one."""
     found = select(XComModel).where(_says_place(), XComModel.dag_id == dag_id)
     if run_id is not None:
         found = found.where(XComModel.run_id == run_id)

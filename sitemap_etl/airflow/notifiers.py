@@ -23,7 +23,7 @@ _FILLED: Final = {"text": _TEXT, "message": _TEXT, "html_content": _HTML, "subje
 
 
 def announcing(context: Mapping[str, Any]) -> Announce:
-    """What has a notifier send a message. `context`: that of the callback."""
+    """Return a function that has a notifier send a message. `context`: that of the callback."""
     # `airflow dags test` calls callbacks with the DAG as it is stored, which renders no templates.
     known = {name: value for name, value in context.items() if name != "dag" or isinstance(value, DAG)}
 

@@ -112,7 +112,7 @@ def report(dag_id: _Name, report_id: str) -> Response:
 
 
 def _newest(dag_id: str) -> Place:
-    """Where the reports of a site are. Raises NotShown where there are none."""
+    """Return the place of the reports of a site. Raise NotShown if there are none."""
     with create_session() as session:
         _demand_site(session, dag_id)
         return _begun(place_of(session, dag_id))
@@ -151,7 +151,7 @@ def _read(place: Place, key: str, *, under_way: bool = False) -> str:
 
 
 def _unplanned(dag_id: str, run_id: str) -> str:
-    """Why a DAG run has no folder: what the site remembers of it, where that can be read."""
+    """Return the reason why a DAG run has no folder, from the record of the site if it can be read."""
     with create_session() as session:
         newest = place_of(session, dag_id)
     found = None if newest is None else read_past_runs([newest.address])[newest.address]

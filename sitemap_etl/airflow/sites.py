@@ -49,7 +49,7 @@ def _last(site: KnownSite, last: PastRun | None) -> tuple[str, str, str]:
 
 
 def _left_nothing(known: KnownRun, last: PastRun, dag_id: str) -> bool:
-    """Whether a DAG run failed after the last run that is known under `work`, which is not its."""
+    """Return True if a DAG run failed after the last run that is known under `work`, and is another run."""
     return (
         known.state == "failed"
         and last.owner != f"{dag_id}/{known.run_id}"

@@ -53,7 +53,7 @@ Text = Callable[[int, int], "tuple[int, str] | None"]
 
 
 class Look(Frozen):
-    """What a file holds beside its URLs.
+    """Contents of a file beside its URLs.
 
     `news`: it has articles. `extensions`: the namespaces of its other elements. `dates`: its oldest and newest lastmod
     (seconds since 1970), None unless all URLs have one. `origins`: those of its URLs.

@@ -141,7 +141,7 @@ class Live:
             self._conclude({url: found.get(url) or Visit(url, skipped=True) for url in urls})
 
     def _conclude(self, found: Mapping[str, Visit]) -> None:
-        """What the visits are findings of."""
+        """Return the findings of the visits."""
         self.visited = Visited(
             len(found),
             sum(visit.judged for visit in found.values()),
@@ -216,7 +216,7 @@ class Live:
                 yield (page, visit), said
 
     def _since(self, visit: Visit, begin: int, end: int) -> str:
-        """How a page and its lastmod contradict each other since the last check."""
+        """Return the contradiction between a page and its lastmod since the last check."""
         before = None if self._memory is None else self._memory.pages.get(visit.url)
         if before is None or not visit.all:
             return ""
@@ -258,7 +258,7 @@ def _in_turn(lists: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _said(kind: str, visit: Visit) -> str | None:
-    """What is said of this fault of a page; None where it has none of the kind."""
+    """Return the text about this fault of a page, or None if it has none of the kind."""
     return next((fault.detail for fault in visit.faults if fault.kind == kind), None)
 
 

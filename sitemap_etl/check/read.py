@@ -83,7 +83,7 @@ class Drawn(Frozen):
 
 @dataclass
 class Reading:
-    """What was found in one file. `at` and `hashes` are of its URLs, one a row."""
+    """Contents of one file. `at` and `hashes` are of its URLs, one a row."""
 
     stats: FileStats
     place: Place
@@ -229,7 +229,7 @@ class Contents:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where each entry begins."""
+        """Return the position at which each entry begins."""
         if self.entries is None or self.scan is None:
             return self.at
         starts: np.ndarray = self.scan.start[self.entries.elements]
@@ -237,7 +237,7 @@ class Contents:
 
 
 def contents(document: Document, faults: Faults) -> Contents:
-    """What a sitemap, index, feed or robots.txt lists; `faults` says what is wrong with its shape."""
+    """Return the entries of a sitemap, index, feed or robots.txt. Mistakes in its shape go to `faults`."""
     if document.kind in {"text", "robots", "rss", "atom", "rdf"}:
         if document.kind == "text":
             locs, at = check_text(document.data, faults)
@@ -306,7 +306,7 @@ def broken(source: Source, error: Exception) -> Reading:
 
 
 def failure(name: str, error: Exception) -> Finding:
-    """What an exception is a finding of: no answer, not enough memory, or a defect of ours."""
+    """Return the finding for an exception: no answer, not enough memory, or a defect of ours."""
     if isinstance(error, SitemapEtlError) and error.kind != SitemapEtlError.kind:
         return Finding("unreachable", name, detail=shown(str(error)))
     if isinstance(error, MemoryError):

@@ -467,7 +467,7 @@ class Faults:
         return Example(*place, shown(text))
 
     def touched(self, starts: np.ndarray, *, within: bool) -> Touched:
-        """How many entries have which codes. `starts`: where each entry begins, in bytes, ascending.
+        """Return the number of entries that have each code. `starts`: where each entry begins, in bytes, ascending.
 
         `within`: all up to the next one belongs to an entry; else only what begins where it does.
         """

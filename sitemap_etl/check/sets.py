@@ -289,7 +289,7 @@ class _Check:
 
 
 def _look(reading: Reading) -> Look:
-    """What tells a file that repeats others on purpose from one that does not."""
+    """Return the facts that distinguish a file that repeats others on purpose."""
     dated = reading.lastmods
     dates = (dated.oldest, dated.newest) if dated is not None and dated.count == reading.stats.rows else None
     return Look(reading.news > 0, reading.extensions, dates, frozenset(reading.place.origins))

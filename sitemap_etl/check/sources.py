@@ -203,7 +203,7 @@ class WebFile(Frozen):
 
 
 class Piped(Frozen):
-    """What came through a pipe, which can be read only once: standard input, or a named pipe."""
+    """Content of a pipe, which can be read only once: standard input, or a named pipe."""
 
     name: str
     data: bytes
@@ -218,7 +218,7 @@ class Piped(Frozen):
 
 
 class PipedShelf:
-    """What came through a pipe alone: there is nothing beside it."""
+    """Source of the content of a pipe, which has nothing beside it."""
 
     whole = False
     where = "in this pipe"
@@ -300,7 +300,7 @@ class Given:
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """What the targets are. Raises `ConfigError` with all that is wrong where nothing of it can be read.
+    """Return the sources of the targets. Raises `ConfigError` with all that is wrong where nothing of it can be read.
 
     Where only a bucket that does not answer was given, its error is raised.
     """

@@ -190,7 +190,7 @@ def _visited(pages: Visited) -> str:
 
 
 def _end(report: Report, totals: list[Total], console: Console, width: int) -> None:
-    """What was read, how bad it is, and what to do first."""
+    """Print the files that were read, the verdict, and what to do first."""
     read = (
         f"{_many(len(report.files), 'file')}, {_many(report.urls, 'URL')}, "
         f"{size(sum(stats.bytes for stats in report.files))} in {report.seconds:.1f} s"

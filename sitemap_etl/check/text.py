@@ -1,4 +1,4 @@
-"""What can be wrong with plain text: with a text sitemap, and with a robots.txt as far as sitemaps go."""
+"""Mistakes in plain text: in a text sitemap, and in the parts of a robots.txt that are about sitemaps."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ def _examples(text: str) -> int | None:
 
 @contextmanager
 def _url_file(path: Path | None) -> Iterator[UrlFile | None]:
-    """Where the listed URLs go; None where nobody asked for them."""
+    """Open the file for the listed URLs, or yield None if nobody asked for it."""
     if path is None:
         yield None
         return
@@ -354,7 +354,7 @@ def _url_file(path: Path | None) -> Iterator[UrlFile | None]:
 
 @contextmanager
 def _written(path: Path) -> Iterator[None]:
-    """Where a file is written that was asked for. Raises ConfigError where it can't be."""
+    """Write a file in the block. Raise ConfigError if it can't be written."""
     try:
         yield
     except OSError as error:

@@ -48,7 +48,7 @@ def verify(site_file: Path, repair: bool, as_json: bool) -> None:
 
 
 def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
-    """What was read, then each object that is broken: what is wrong, what that costs, what was done.
+    """Yield the counts of what was read, then each broken object with its damage, its cost, and what was done.
 
     `repair`: what can be repaired was.
     """

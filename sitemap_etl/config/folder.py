@@ -14,7 +14,7 @@ from sitemap_etl.settings import Site
 
 @dataclass
 class Folder:
-    """What a folder holds: the sites that can be read, by name, and every mistake in the others, one line each.
+    """Sites of a folder that can be read, by name, and every mistake in the others, one line each.
 
     `files`: where each site was read from.
     """

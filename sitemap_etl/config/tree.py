@@ -50,7 +50,7 @@ def later_paths(root: type[Settings]) -> frozenset[KeyPath]:
 
 
 def lies_at(path: KeyPath, paths: Collection[KeyPath]) -> bool:
-    """Whether a key path is one of these, or lies in one."""
+    """Return True if a key path is one of these, or is below one."""
     plain = tuple(part for part in path if not isinstance(part, int))
     return any(
         len(one) <= len(plain) and all(mine in ("*", part) for mine, part in zip(one, plain, strict=False))

@@ -40,7 +40,7 @@ def _unpack(text: str, width: str) -> npt.NDArray[Any]:
 
 @dataclass
 class Waiting:
-    """What is left of a run: the rows from `position` on, and those `held` back before it."""
+    """Rest of a run: the rows from `position` on, and earlier ones that were `held` back."""
 
     run: str
     position: int = 0

@@ -72,7 +72,7 @@ class IndexNow(HttpEngine[settings.IndexNow]):
         return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
 
     def _quiet(self, submission: Submission, because: str | None, tables: Collection[pa.Table]) -> str | None:
-        """Why none of these changes, each run's from the oldest to the newest, are sent. `because`: why not, anyway."""
+        """Return the reason why none of these changes are sent, or `because`. `tables`: one per run, oldest first."""
         if submission.all:
             return None
         listed, every = submission.listed, submission.by_hand(self.name, "--all")

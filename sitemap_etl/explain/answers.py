@@ -74,7 +74,7 @@ class Link(Frozen):
 
 
 class Listing(Frozen):
-    """Where and how a URL is listed. `file`: None where the run was not published. `priority`: 0.0 to 1.0."""
+    """File and values of a listed URL. `file`: None if the run was not published. `priority`: 0.0 to 1.0."""
 
     section: str
     view: bool
@@ -103,7 +103,7 @@ class Near(Frozen):
 
 
 class Later(Frozen):
-    """What the newest run, which was not published, found of the URL. `known`: what it would list is known.
+    """Outcome of a URL in the newest run, which was not published. `known`: what it would list is known.
 
     `without`: the section that lists the URL now, where the site file of the run does not have it.
     """

@@ -118,7 +118,7 @@ class PublishedSet:
 
 
 class ProposedSet:
-    """What a run that was not published would list, from what it staged."""
+    """Rows that an unpublished run would list, from its staged files."""
 
     def __init__(self, run: Run, published: PublishedSet | None, shelf: Shelf) -> None:
         self.run = run
@@ -152,7 +152,7 @@ class ProposedSet:
 
 
 def proposed_set(open_it: Callable[[], Run], published: PublishedSet | None, shelf: Shelf) -> ProposedSet | None:
-    """What a run would list; None where its staging is no longer kept, or damaged: nothing public rests on it."""
+    """Return the release that a run would publish, or None if its staged files were removed or are damaged."""
     try:
         return ProposedSet(open_it(), published, shelf)
     except (Refused, DamagedState):

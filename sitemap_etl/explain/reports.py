@@ -32,7 +32,7 @@ _LOOKED_BACK: Final = 40
 
 
 class Report(Frozen):
-    """What one run left: its summary, and what it read."""
+    """Files of one run: its summary, and the rows that it read."""
 
     run_id: str
     summary: Summary

@@ -82,7 +82,7 @@ def _digest(parts: Iterable[str]) -> str:
 
 
 def read_markup(body: bytes, content_type: str) -> Markup:
-    """What a page says, as far as `body` goes."""
+    """Return the facts of a page, as far as `body` goes."""
     reader = _Reader()
     text = _text(body, content_type)
     for begin in range(0, len(text), _PIECE):

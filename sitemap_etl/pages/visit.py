@@ -66,7 +66,7 @@ _FILES: Final = (".pdf", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".svg", ".mp4
 
 
 class Visit(Frozen):
-    """What became of a page.
+    """Result of the visit of a page.
 
     `faults`: why it should not be listed. `unknown`: why that can't be said. `skipped`: there was no time left to ask.
     `crawler`: the crawler that is imitated was refused, and we ourselves were not.

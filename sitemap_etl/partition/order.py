@@ -57,7 +57,7 @@ def in_order(locs: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, bool]:
 
 
 def places_among(locs: pa.Array, borders: Sequence[str]) -> np.ndarray:
-    """How many of the borders, which ascend, are not behind each loc (as above): int64.
+    """Return the number of borders, which ascend, that are not behind each loc (as above): int64.
 
     By the same numbers as `in_order`; texts are compared only where a row has that of a border.
     """
@@ -92,7 +92,7 @@ def _ends(locs: pa.Array) -> tuple[str, str]:
 
 
 def _head(locs: pa.Array, prefix: int) -> int:
-    """How many bytes behind the prefix to look up as a whole: the most of which a sample shows few kinds."""
+    """Return the number of bytes after the prefix to look up as a whole: the most with few kinds in a sample."""
     places = np.linspace(0, len(locs) - 1, _SAMPLED).astype(np.int64)
     sample = locs.take(pa.array(places)).cast(pa.binary())
     found = 0
@@ -150,6 +150,6 @@ def _word(locs: pa.Array, at: int) -> np.ndarray:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts share at their beginning."""
+    """Return the number of characters that two texts share at their beginning."""
     short = min(len(one), len(other))
     return next((at for at in range(short) if one[at] != other[at]), short)

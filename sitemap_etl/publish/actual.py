@@ -42,7 +42,7 @@ CONTENT_TYPES: Final = {
 
 
 def carried_by(publish: Publish) -> str:
-    """What objects carry besides their bytes, as text; empty for a folder, whose files carry nothing."""
+    """Return the metadata of objects as text, or an empty text for a folder, whose files have none."""
     return f"{publish.sse or ''}|{publish.cache_control or ''}" if publish.to.startswith("s3://") else ""
 
 

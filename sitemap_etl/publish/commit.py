@@ -129,7 +129,7 @@ class _Publication:
         self._keep_adopted(survey(self.public, objects, known, adopt=adopt, advice=self._advice))
 
     def _advice(self) -> str:
-        """What to do about objects that are in the way, and how they may have come there; a line each."""
+        """Return lines that say how objects in the way may have come there, and what to do."""
         if self.target.rolled_back_to is not None:
             return f"{self._other_state()}\n  move them elsewhere, and roll back again"
         return (

@@ -114,7 +114,7 @@ def _scope(own: Outcome, published: int, largest: int) -> Scope:
 
 
 def last_week(run: Run, moves: Moves) -> list[SetSize]:
-    """What the sets of the last seven days listed, as if what moves this time had always stood where it is now."""
+    """Return the counts of the last seven days' releases, as if moved pages had always been in their new sections."""
     if run.base is None:
         return []
     since, until = instant(run.now - WEEK), run.plan.now

@@ -167,7 +167,7 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
 
 
 def is_view(run: Run, section: str) -> bool:
-    """Whether the section is a view in what the run publishes: one that is not rendered stays what it was."""
+    """Return True if the section is a view in the new release. A section that is not rendered stays as it was."""
     published = run.base.sections.get(section) if run.base is not None else None
     if published is None or section in run.partition().sections:
         return run.site.sections[section].view

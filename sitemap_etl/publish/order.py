@@ -68,7 +68,7 @@ def with_actual_rows(
 
 
 def _is_view(run: Run, entry: Entry) -> bool:
-    """Whether a file shows pages that others list; so do those that the site file has no section for."""
+    """Return True if a file shows pages that others list, as files without a section in the site file do."""
     section = run.site.sections.get(entry.section)
     return section is None or section.view
 

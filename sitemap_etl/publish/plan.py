@@ -284,8 +284,8 @@ def without_deleted(manifest: Manifest, deleted: Sequence[Retired], at: int) -> 
 
 
 def state_differs(run: Run, manifest: Manifest) -> bool:
-    """Whether the state would change though no file does: new snapshots, a new rule, a rollback, a new place, a file
-    that came by itself.
+    """Return True if the state would change although no file does: new snapshots, a new rule, a rollback, a new
+    address, or a file that appeared without a run.
     """
     if run.base is None or manifest.rolled_back_to is not None:
         return True

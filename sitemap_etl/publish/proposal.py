@@ -191,7 +191,7 @@ def foreign_page(site: Site, entries: Iterable[Entry]) -> str | None:
 
 
 def _gone(run: Run, moves: Moves) -> list[str]:
-    """What is lost with sections that the site file no longer has, in words."""
+    """Return the losses with sections that the site file no longer has, in words."""
     planned = run.partition()
     unread = [name for name in run.site.sections if name not in planned.sections and name not in planned.quiet]
     later = ""

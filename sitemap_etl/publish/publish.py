@@ -120,7 +120,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
 def _made_from(
     run: Run, proposal: Proposal, sections: Mapping[str, SectionState], mirrors: Mapping[str, Mirror]
 ) -> dict[str, MadeFrom | None]:
-    """What the next run is to know of what each section that was read is made from (`stages.quiet.remembered`)."""
+    """Return the record of the inputs of each section for the next run (`stages.quiet.remembered`)."""
     planned = run.partition()
     rendered: dict[str, int | None] = {}
     for name in planned.sections:
@@ -147,7 +147,7 @@ def _lost_pages(proposal: Proposal, read: Collection[str]) -> list[str]:
 
 
 def quiet_because(run: Run, proposal: Proposal) -> str | None:
-    """Why engines should not be notified of single URLs this time; None where they should."""
+    """Return the reason why engines should not be notified of single URLs this time, or None if they should."""
     if run.base is None:
         return "it is the first publish of this state: every URL would count as new"
     reset = [
@@ -186,7 +186,7 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
 
 
 def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
-    """Where most of what a gate objects to lies: a prefix of paths, and an example."""
+    """Return lines on most of the URLs that a gate refuses: a common path, and an example."""
     kinds: dict[str, ChangeKind] = {"max_drop": "removed", "max_growth": "added"}
     section, _, name = gate.rpartition(".")
     kind = kinds.get(name)

@@ -40,7 +40,7 @@ class RootFile:
 
 @dataclass
 class Root:
-    """What is to be written under the root. `robots`: None where it is not ours to write."""
+    """Objects to write under the root. `robots`: None where it is not ours to write."""
 
     name: str
     robots: RootFile | None = None
@@ -84,7 +84,7 @@ class Root:
         return False
 
     def writes(self, indexes: Sequence[str], mark: str | None = None) -> bool:
-        """Whether anything must be written so that these indexes are named, under this mark if there is one."""
+        """Return True if robots.txt must be written to name these indexes, under this mark if there is one."""
         return self.key is not None or self.naming(indexes, mark) is not None
 
 

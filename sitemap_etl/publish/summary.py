@@ -107,7 +107,7 @@ _WARNING: Final = 500
 
 
 def attempt_of(run: Run, summary: Summary) -> Attempt:
-    """What is remembered of a run that came to its end."""
+    """Return the record of a run that has ended."""
     tallies = {name: kinds["rejected"].ordered() for name, kinds in summary.reasons.items() if "rejected" in kinds}
     return Attempt(
         run_id=run.run_id,
@@ -246,7 +246,7 @@ def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind)
 
 
 def answers_of(run: Run) -> dict[str, Answered]:
-    """What the engines have answered to the run."""
+    """Return the answers of the engines to the run."""
     answers = {}
     for engine in engines_of(run.site):
         with suppress(DamagedState):  # it was told when the engine was to be notified

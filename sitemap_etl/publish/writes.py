@@ -67,9 +67,7 @@ class Writes:
         self.rolled_back = rolled_back
 
     def comes_back(self, file: File) -> bool:
-        """Whether these bytes may have been under the key before, so that a late request may be on its way that
-        expects them there.
-        """
+        """Return True if the key may have had these bytes before. A delayed request may expect them there."""
         known = self.actual.files.get(file.key)
         return (
             file.key in self.actual.touched

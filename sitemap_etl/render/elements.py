@@ -41,7 +41,7 @@ def _whole(parts: Sequence[pa.Array | str]) -> pa.Array:
 
 
 def is_used(column: pa.Array) -> bool:
-    """Whether any row has something to render: a list with an element, a struct, a true."""
+    """Return True if any row has a value to render: a list with an element, a struct, a true."""
     if pa.types.is_boolean(column.type):
         return bool(pc.any(column).as_py())
     if pa.types.is_struct(column.type):

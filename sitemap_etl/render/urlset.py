@@ -175,7 +175,7 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
 def _in_halves(
     render: Callable[[pa.Array], pa.Array], column: pa.Array, tags: int, largest: int
 ) -> pa.Array | pa.ChunkedArray:
-    """What is rendered of a column, in several chunks where it might be more than `largest` bytes."""
+    """Return the rendered column, in several chunks if it can have more than `largest` bytes."""
     if len(column) < 2 or _most_bytes(column, tags) <= largest:
         return render(column)
     middle = len(column) // 2

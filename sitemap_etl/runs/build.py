@@ -88,7 +88,7 @@ def groups_of(run: Run) -> list[tuple[str, str]]:
 
 
 def _side_by_side(run: Run, jobs: int) -> int:
-    """How many splits to transform at a time: one where they are so small that threads would wait for each other."""
+    """Return the number of splits to transform at a time: one if they are so small that threads would only wait."""
     rows = sum(run.extracted(n).rows for n in range(len(run.plan.units)))
     return jobs if rows >= _SMALL_SPLIT * len(run.plan.units) else 1
 

@@ -47,7 +47,7 @@ _NAMED: Final = 3
 
 
 def is_small(run: Run) -> bool:
-    """Whether the run reads so few rows that one task does all of it (`airflow.small`)."""
+    """Return True if the run reads so few rows that one task does all of it (`airflow.small`)."""
     most = run.site.airflow.small
     return most > 0 and sum(_rows_of(run, section) for section in run.read_sections()) <= most
 

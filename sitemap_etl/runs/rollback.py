@@ -275,7 +275,7 @@ def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
 
 
 class _Difference:
-    """What a rollback changes, one range of URLs after the other, so that memory does not grow with the releases.
+    """Changes of a rollback, one range of URLs after the other, so that memory does not grow.
 
     `before`, `after`: shards of the replaced release and of the older one that differ. `dates`: by section of the
     replaced release. Once `changes` was read, `moves_to` has the published files that give rows to others, `counted`
@@ -362,7 +362,7 @@ class _Difference:
 
 
 class _Dates:
-    """What else is known of a section's rows: how they were read last, and how rows left.
+    """Other records of a section's rows: how they were read last, and how rows left.
 
     A page that is published otherwise then has the date with which it was read last. A row that left has that date if
     it comes again. `comparable`: the fingerprints of both releases can be compared.
@@ -387,7 +387,7 @@ class _Dates:
 
 
 def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
-    """Which of these locs, which are ordered, the shards list."""
+    """Return a mask of these sorted locs that the shards list."""
     found = np.zeros(len(locs), bool)
     for entry in entries:
         first, past = pc.search_sorted(locs, pa.array([entry.first, entry.last + "\0"])).to_pylist()

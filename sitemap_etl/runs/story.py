@@ -1,4 +1,4 @@
-"""What a run came to, as a scheduler shows it: the lines of a task's log, and the counts that it stores."""
+"""Result of a run for a scheduler: the lines of a task's log, and the counts that it stores."""
 
 from __future__ import annotations
 

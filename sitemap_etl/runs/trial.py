@@ -126,7 +126,7 @@ def _note_numbers(run: Run, receipts: Sequence[Transformed], environment: Enviro
 
 
 def _try_key(run: Run, n: int, unit: Unit, environment: Environment) -> None:
-    """Whether the rows of a section that is read incrementally say what each row is."""
+    """Check the key column of an incremental section."""
     section = run.site.sections[unit.section]
     source = section.source
     if not isinstance(source, DatabaseSource | TableSource) or source.key is None:

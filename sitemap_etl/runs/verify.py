@@ -252,7 +252,7 @@ class _Reading:
     def _lost_rows(
         self, key: str, published: Manifest, users: Sequence[Manifest]
     ) -> tuple[str, Callable[[], str | None]]:
-        """What the loss of a snapshot of the published set costs, and its repair."""
+        """Return the cost of a lost snapshot of the published release, and its repair."""
         entry = next((entry for entry in published.entries if entry.snapshot == key), None)
         keys = [layout.manifest(manifest.run_id) for manifest in users]
         if entry is None:
@@ -311,7 +311,7 @@ class _Reading:
     def _lost_mirror(
         self, generations: set[str], current: Current, manifests: dict[str, Manifest]
     ) -> tuple[str, Callable[[], str]]:
-        """What the loss of these generations of a section's mirror costs, and its repair."""
+        """Return the cost of these lost generations of a section's mirror, and their repair."""
         section = next(iter(generations)).removeprefix(layout.MIRRORS).split("/")[0]
 
         def dropped() -> str:
@@ -446,7 +446,7 @@ class _Reading:
 
 
 def _problem(error: SitemapEtlError, where: str) -> str:
-    """What is wrong, without the address and without what to do: both stand beside it."""
+    """Return the damage in words, without the address and the next step, which are shown beside it."""
     text = str(error).removeprefix(f"{where} is damaged: ").removeprefix(f"{where} ")
     return text.partition(". ")[0]
 

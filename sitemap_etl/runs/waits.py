@@ -1,4 +1,4 @@
-"""How long a scheduler waits for the sources of a run: it looks, and is told when to look again."""
+"""Time that a scheduler waits for the sources of a run. Each check returns the time of the next one."""
 
 from __future__ import annotations
 

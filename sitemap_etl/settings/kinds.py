@@ -201,7 +201,7 @@ _HINTS: Final = {
 
 
 def _address_problem(text: str, expected: str, *, shown: bool) -> str | None:
-    """What is said of an address that can't be one of a store; None where it is a path or `s3://…`.
+    """Return the mistake in the address of a store, or None if it is a path or `s3://…`.
 
     `shown`: it is the file's own text, and no value of a variable.
     """

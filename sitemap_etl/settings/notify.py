@@ -70,7 +70,7 @@ class Notify(Secretive):
     )
 
     def hears(self, event: Event) -> bool:
-        """Whether anybody gets a message of such an outcome."""
+        """Return True if anybody gets a message about such an outcome."""
         return event in self.on and bool(self.webhook or self.slack or self.airflow)
 
     @property

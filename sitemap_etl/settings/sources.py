@@ -1,4 +1,4 @@
-"""Where the rows of a section come from: a database, exports (CSV, JSON lines, Parquet), or tables of a lakehouse."""
+"""Sources of a section: a database, exports (CSV, JSON lines, Parquet), or tables of a lakehouse."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Select(Settings):
     @model_validator(mode="wrap")
     @classmethod
     def _one_select(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Of a site file, one of the two: beside `sql`, `query` is the text that was read from there."""
+        """Check that one of the two keys is given. With `sql`, `query` is the text of that file."""
         made = handler(value)
         if made.sql is not None and isinstance(value, dict) and isinstance(value.get("query"), Written):
             raise wrong("has both `sql:` (a file) and `query:` (the SELECT itself); use one of them")

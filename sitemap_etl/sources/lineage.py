@@ -1,4 +1,4 @@
-"""Which columns of its tables a SELECT reads, and which of them one of its own columns is made from."""
+"""Lineage of a SELECT: the columns of its tables that it reads, and those behind each of its own columns."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Listed(Frozen):
 
 
 class Manifest(Frozen):
-    """What a manifest names. `rows`: of all files; None: it does not say."""
+    """Files that a manifest names. `rows`: of all files; None: it does not say."""
 
     files: tuple[Listed, ...]
     rows: int | None = None

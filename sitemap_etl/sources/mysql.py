@@ -139,7 +139,7 @@ _TLS: Final = frozenset({"ca", "capath", "cert", "key", "cipher", "check_hostnam
 
 
 def _options(connection: Connection) -> dict[str, Any]:
-    """What PyMySQL's `connect` takes: the connection's own parameters as the types that it wants.
+    """Return the arguments of PyMySQL's `connect`: the connection's own parameters with the right types.
 
     `ssl_ca`, `ssl_cert` and their like are one mapping, as in Airflow's `ssl`: there a certificate is checked
     wherever there is an authority to check it with, which PyMySQL's parameters of these names leave to others.

@@ -32,7 +32,7 @@ Places = NDArray[np.int64]
 
 
 class Broken(Exception):
-    """What came is not the text protocol, or a row is too long to be read; the text says which."""
+    """Error about bytes that are not the text protocol, or about a row that is too long. The text says which."""
 
 
 class Lost(Exception):

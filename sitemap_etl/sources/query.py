@@ -270,7 +270,7 @@ def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: st
 
 
 def attempt(step: Callable[[], Any], label: str, *, schemas: Sequence[pa.Schema] = ()) -> Any:
-    """What a step with DuckDB gives. `schemas`: of the tables. Raises `InvalidSource` with its message."""
+    """Return the result of a step with DuckDB. `schemas`: of the tables. Raises `InvalidSource` with its message."""
     try:
         return step()
     except duckdb.OutOfMemoryException as error:

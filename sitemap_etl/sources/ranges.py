@@ -113,7 +113,7 @@ class _Look:
         self.label = label
 
     def at_table(self, table: str, *, named: bool) -> tuple[Key, list[Value]]:
-        """Of a table, as `at`. PostgreSQL reads one in 64 of its blocks."""
+        """Return bounds from a sample of a table, as `at`. PostgreSQL reads one in 64 of its blocks."""
         name = ".".join(quoted(part, self.connection.dialect) for part in table.split("."))
         try:
             key, cuts = self.at(name, {}, sampled=f"{name} TABLESAMPLE SYSTEM ({100 / _ONE_IN})")
@@ -127,7 +127,7 @@ class _Look:
         return replace(key, named=named), cuts
 
     def at_bounded(self, sql: str, values: Mapping[str, Value]) -> tuple[Key, list[Value]]:
-        """Of a SELECT that names the bounds; which ones its key can be compared with is known only by trying."""
+        """Return bounds for a SELECT that names them. Only a trial shows what its key can be compared with."""
         empty: Key | None = None
         problem: InvalidSource | None = None
         for trial in self._trials:
@@ -220,7 +220,7 @@ class _Look:
         return found.values
 
     def _sqlite_sample(self, relation: str, values: Mapping[str, Value], expected: Kind) -> tuple[Key, pa.Array]:
-        """As `_sample`, with the kind that the values have: a column of SQLite has none."""
+        """Return bounds as `_sample` does, with the kind of the values, because a column of SQLite has none."""
         from sitemap_etl.sources import sqlite
 
         name = quoted(self.column, "sqlite")
@@ -257,7 +257,7 @@ class _Look:
         return list(dict.fromkeys(cut for cut in others if cut != first))
 
     def _equal_widths(self, key: Key, relation: str, values: Mapping[str, Value]) -> list[Value]:
-        """Where parts of equal width begin."""
+        """Return the beginnings of parts of equal width."""
         if key.kind in ("text", "bytes"):
             raise self._wrong("holds text", _NUMBERS)
         name = key.of(self.connection)

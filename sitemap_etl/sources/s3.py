@@ -149,7 +149,7 @@ class Bucket:
         return Object(self, key, size, etag)
 
     def translated(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:
-        """What boto3 raised over an object or a prefix as one of our errors."""
+        """Return an exception of boto3 about an object or a prefix as one of our errors."""
         url = f"s3://{self.name}/{key}"
         return translated(error, action, url, bucket=self.name, endpoint=self._client.address)
 

@@ -79,7 +79,7 @@ def not_yet(site: Site, options: Options, environment: Environment) -> dict[str,
 
 
 def _doubt(section: Section, site: Site, environment: Environment) -> str | None:
-    """Why the source is worth waiting for; None where it is whole, and where no wait could help."""
+    """Return the reason to wait for the source, or None if it is whole or no wait can help."""
     try:
         found = arrival(section, site, environment)
     except Unavailable as error:

@@ -40,7 +40,7 @@ def cluster_units(run: Run) -> list[int]:
 
 
 def _buckets(run: Run, planned: Partition) -> int:
-    """How many buckets: the links there may be, over the links of one."""
+    """Return the number of buckets: the possible links, divided by the links of one bucket."""
     links = 0
     for name, plan in planned.sections.items():
         if run.site.sections[name].alternates is not None:

@@ -44,7 +44,7 @@ class Generation(Frozen):
 
 
 def _another(mirror: Mirror, reading: Reading) -> str | None:
-    """Why the rows of a mirror are not those that are asked for now; None where they are."""
+    """Return the reason why a mirror has other rows than the run asks for, or None if it has these rows."""
     if mirror.select != reading.select:
         return "its SELECT is another one"
     if mirror.params != reading.params:

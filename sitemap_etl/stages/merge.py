@@ -75,7 +75,7 @@ def plan_merge(run: Run) -> Merging:
 
 
 def _is_untouched(run: Run, name: str) -> bool:
-    """Whether the rows and the rules of a section are those of the night before, and what came of them is known."""
+    """Return True if the rows and rules of a section are those of an earlier run whose result is known."""
     reading, known = run.plan.readings[name], run.plan.made_from.get(name)
     if reading.mirror is None or known is None or known.source is None or run.goes_back:
         return False
@@ -211,7 +211,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
 
 
 def readers_of(run: Run) -> dict[str, ReadSplit]:
-    """What the numbers of rows speak of in sections that keep a mirror: by number, the run that read them."""
+    """Return the meaning of row numbers in sections with a mirror: the run that read the rows, by number."""
     if not run.plan.readings:
         return {}
     found = {}

@@ -55,7 +55,7 @@ def has_secrets(source: Select) -> bool:
 
 
 def params_digest(section: str, source: Select, site: Site, environment: Environment) -> str:
-    """What tells the parameters of a section from others: text that holds none of them.
+    """Return a digest of the parameters of a section: text that contains none of them.
 
     Raises ConfigError where a variable in one is not set.
     """

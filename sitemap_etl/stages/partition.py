@@ -106,7 +106,7 @@ def _definition(
 
 
 def _languages(run: Run, name: str, receipts: Mapping[str, Sequence[Transformed]]) -> int:
-    """How many languages the section's hreflang cluster has, in all its sections."""
+    """Return the number of languages of the section's hreflang cluster, in all its sections."""
     rule = run.site.sections[name].alternates
     if rule is None:
         return 0

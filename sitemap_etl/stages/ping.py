@@ -250,7 +250,7 @@ def _is_notified(state: State, run_id: str, engine: str) -> bool:
 
 
 def _of_no_changes(site: Site, state: State) -> Notification:
-    """What there is to say of the current set by a run that left it as it is."""
+    """Return the submissions about the current release by a run that left it unchanged."""
     manifest = state.manifest(state.current().manifest)
     if manifest is None:
         raise Refused(f"{site.name}: nothing has been published yet, so there is nothing to send")

@@ -451,7 +451,7 @@ class _Sources:
             self.environment.log(f"warning: {text}")
 
     def _reading(self, section: Section, source: DatabaseSource) -> Reading:
-        """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
+        """Return the plan for a section with a mirror: read the changes since the mirror was made, or everything."""
         connection = self.environment.connection(source.database)
         assert source.key is not None
         session = session_of(self.site, section, source, "plan")
@@ -484,7 +484,7 @@ class _Sources:
     def _unlike(
         self, section: Section, source: DatabaseSource, reading: Reading, splits: Sequence[Split]
     ) -> str | None:
-        """Why the columns of an incremental read can't go into the mirror; None where they can."""
+        """Return the reason why the mirror can't take the columns of an incremental read, or None if it can."""
         assert reading.mirror is not None
         mirror = read_mirror(self.work, reading.mirror)
         since = datetime.fromisoformat(reading.since)

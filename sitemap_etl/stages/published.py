@@ -42,7 +42,7 @@ def same_definition(one: SectionState | SectionPlan, other: SectionState | Secti
 
 
 def remembered(removed: pa.Table, run: Run) -> pa.Table:
-    """Of rows that left (their `since` is when they did) those whose dates are kept for their return."""
+    """Return the removed rows (`since` is the time of removal) whose dates are kept in case they return."""
     late = pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds()))
     return removed if pc.all(late, skip_nulls=False).as_py() else removed.filter(late)
 

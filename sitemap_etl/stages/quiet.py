@@ -65,7 +65,7 @@ def settle(run: Run) -> Settled:
 
 
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
-    """Why a section with `on_error: keep` is held for the number of its rows; None where it is not.
+    """Return the reason why a section with `on_error: keep` is kept for the number of its rows, or None.
 
     Raises `Unavailable` where another one has too few, which is known only now.
     """
@@ -119,14 +119,14 @@ def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], 
 
 
 def _told(one: MadeFrom) -> tuple[Any, ...]:
-    """What tells whether a section is made from the same."""
+    """Return a digest of everything that a section is made from."""
     return one.rows, one.sums, one.form, one.others, one.made
 
 
 def remembered(
     run: Run, basis: Basis, rendered: Mapping[str, int | None], mirrors: Mapping[str, Mirror]
 ) -> dict[str, MadeFrom | None]:
-    """What the next run is to know of each section that was read; None: it has to be rendered in any case.
+    """Return the record of each section that was read, for the next run. None: it must be rendered in any case.
 
     `rendered`: section that was rendered → its listed pages with a lastmod; None where rendering tells what it would
     not tell if it were not done. `mirrors`: of the sections that keep one, as this run leaves it.
@@ -206,7 +206,7 @@ class _Summaries:
         return self._read[run_id]
 
     def duplicates(self, run_id: str, section: str) -> Tally:
-        """Why rows of a section were duplicates when a run rendered it, each reason with a few examples."""
+        """Return the reasons for which rows of a section were duplicates in its last render, with a few examples."""
         summary = self.of(run_id)
         found = Tally()
         told = None if summary is None else summary.reasons.get(section, {}).get("duplicates")

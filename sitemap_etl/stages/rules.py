@@ -17,10 +17,7 @@ from sitemap_etl.urls import UrlRules
 
 
 def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) -> Rules:
-    """What transform does to the rows of a section.
-
-    Raises ConfigError where its hook can't be imported, or the language of its news is none.
-    """
+    """Return the rules of a section. Raise ConfigError for a hook that can't be imported, or an unknown language."""
     if section.news is not None:
         try:
             extensions.language(section.news.language)

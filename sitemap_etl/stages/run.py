@@ -157,7 +157,7 @@ class Run:
 
     @cached_property
     def goes_back(self) -> bool:
-        """Whether the set it starts from is of a time after its own, by a clock that was fast."""
+        """Return True if the base release is of a later time than the run, because a clock was fast."""
         return self.base is not None and self.base.now > self.plan.now
 
     def attempt(self, name: str) -> str:
@@ -192,7 +192,7 @@ class Run:
         return self._needed(layout.extract(unit), Extracted)
 
     def read_split(self, unit: int) -> ReadSplit:
-        """What the numbers of a unit's rows speak of."""
+        """Return the meaning of the row numbers of a unit."""
         planned = self.plan.units[unit]
         receipt = self.receipt(layout.extract(unit), Extracted)
         return ReadSplit(planned.section, planned.label, () if receipt is None else receipt.lines)
@@ -276,7 +276,7 @@ class Run:
 
     @cached_property
     def _clustered(self) -> bool:
-        """Whether a section that is rendered has clusters."""
+        """Return True if a section that is rendered has clusters."""
         return any(self.site.sections[section].alternates is not None for section, _ in self.partition().units)
 
     def rendered(self, unit: int) -> Rendered:
@@ -299,11 +299,11 @@ class Run:
         return found
 
     def public(self) -> Storage:
-        """Where the files go."""
+        """Return the storage of the public files."""
         return open_public(self.site, self.site.publish.to, self.environment)
 
     def root(self) -> Storage | None:
-        """What serves the site's root: robots.txt and key files go there."""
+        """Return the storage of the site's root, for robots.txt and key files."""
         root = self.site.publish.root
         return None if root is None else open_public(self.site, root, self.environment)
 

@@ -82,7 +82,7 @@ def reading_of_table(
     now: datetime,
     split_rows: int,
 ) -> tuple[Reading, list[Split]]:
-    """How a table with a key is read: what changed since its mirror was made, or everything; and the splits of that.
+    """Return the plan for a table with a key, and its splits: the changes since its mirror was made, or everything.
 
     `params`: what tells the parameters of its SELECT from others.
     """

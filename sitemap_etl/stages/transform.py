@@ -159,7 +159,7 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transforme
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
-    """How many rows the section may have, guessed from those of one split."""
+    """Return a guess of the number of rows of the section, from those of one split."""
     return rows * run.splits[run.plan.units[n].section]
 
 
@@ -288,7 +288,7 @@ class Inventory:
         self._writer().write(route(table, self.borders))
 
     def _stays(self, rows: pa.Table) -> bool:
-        """Whether rows stay in memory."""
+        """Return True if rows stay in memory."""
         ends = self.run.resident.keep(self.spool_key, rows)
         if ends is not None:
             self._reach(pa.array(ends))
@@ -383,7 +383,7 @@ def count_reasons(table: pa.Table, tally: Tally, run: Run) -> None:
 
 
 def _called(row: dict[str, Any], run: Run) -> str:
-    """What a set-aside row is called for a person: its loc, else its key or its number."""
+    """Return the name of a set-aside row for people: its loc, else its key or its number."""
     if row["loc"] is not None and row["loc"].strip():
         return str(row["loc"])
     if row["key"] is not None:

@@ -1,4 +1,4 @@
-"""How a SELECT that reads changes compares with the time: `:since`, `:now` and the database's own clock.
+"""Comparisons with the time in a SELECT that reads changes: `:since`, `:now` and the database's own clock.
 
 A row that is not written again is not read again. So a value that depends on the time is stale until all rows are read.
 """
@@ -115,7 +115,7 @@ def find_unseen(sql: str, dialect: str) -> Unseen | None:
 
 
 class _Comparison(Frozen):
-    """Where a comparison stands in a SELECT. `operand`: where its column does, and how it is written."""
+    """Position of a comparison in a SELECT. `operand`: where its column does, and how it is written."""
 
     start: int
     stop: int

@@ -40,7 +40,7 @@ def seal(body: Mapping[str, Any]) -> bytes:
 
 
 def unseal(data: bytes, where: str) -> dict[str, Any]:
-    """What `seal` was given. `where`: its address, for messages. Raises DamagedState."""
+    """Return the content that `seal` was given. `where`: its address, for messages. Raises DamagedState."""
     sealed = _SEALED.match(data)
     if sealed is not None and hashlib.sha256(memoryview(data)[sealed.end() :]).hexdigest().encode() != sealed[1]:
         raise damaged(where, "its checksum does not match its content")
@@ -109,7 +109,7 @@ class _Unfit(Exception):
 
 @cache
 def _reader(kind: Any) -> _Read:  # noqa: PLR0911 - one return a form
-    """What reads JSON values of a type. Raises TypeError where none is defined."""
+    """Return the reader of JSON values of a type. Raise TypeError if none is defined."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind in (object, Any):
         return lambda value, _path: value

@@ -263,7 +263,7 @@ class S3Storage:
         return decided(send)
 
     def _settled(self, key: str, body: Body, expect: Expect, error: ClientError | None) -> Stat:
-        """What became of a put whose answer says a condition failed, or says nothing: our bytes are there, or not."""
+        """Return the result of a put whose answer is a failed condition or missing: our bytes are there, or not."""
         found = self.stat(key)
         if found is not None and (ours := self._ours(found, body)):
             return ours

@@ -36,7 +36,7 @@ _BROKEN: Final = (Broken, ResponseStreamingError, ResponseParserError)
 
 
 def whole(ask: Callable[[], T]) -> T:
-    """What `ask` gives, asked again where the answer broke. For requests that change nothing."""
+    """Return the result of `ask`, and repeat it if the answer broke off. For requests that change nothing."""
     for _ in range(_BROKEN_TRIES - 1):
         try:
             return ask()
@@ -46,7 +46,7 @@ def whole(ask: Callable[[], T]) -> T:
 
 
 def decided(ask: Callable[[], T]) -> T:
-    """What `ask` gives, asked again where the store says 409: two requests met and neither was decided.
+    """Return the result of `ask`, and repeat it after a 409: two requests met and neither was decided.
 
     S3's documentation of PutObject asks for this ("On a 409 failure, retry the upload").
     """
@@ -61,9 +61,8 @@ def decided(ask: Callable[[], T]) -> T:
 
 
 def says_missing(error: ClientError) -> bool:
-    """Whether the error answer to a GET says that nothing is under the key.
-
-    Raises `Broken` where it is a 404 whose text is lost: it may be about the bucket.
+    """Return True if the error answer to a GET says that the key does not exist. Raise `Broken` for a 404 without its
+    text, which may be about the bucket.
     """
     if code_of(error) == "404":
         raise Broken("a 404 without its text") from error
@@ -89,7 +88,7 @@ def data_of(answer: dict[str, Any]) -> bytes:
 
 
 def stat_of(key: str, answer: dict[str, Any]) -> Stat:
-    """What the headers of a GET or HEAD say. Raises `Broken`."""
+    """Return the facts in the headers of a GET or HEAD. Raise `Broken` if they are missing."""
     try:
         modified: datetime = answer["LastModified"]
         return Stat(key, int(answer["ContentLength"]), etag_of(answer), modified.astimezone(UTC))

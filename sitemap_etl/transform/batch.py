@@ -84,14 +84,14 @@ _NO: Final = r"^(false|f|[+-]?(0+\.?0*|\.0+)(e[+-]?[0-9]+)?)?$"
 
 
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
-    """Where the `deleted` column says that a row is gone. Raises InvalidSource where the source does not yield it."""
+    """Return a mask of the rows that the `deleted` column marks. Raise InvalidSource if the source lacks the column."""
     if name not in table.column_names:
         raise InvalidSource(f"deleted: the source has no column {name!r}. {it_has(table.column_names, name)}")
     return says_yes(column_of(table, name))
 
 
 def says_yes(values: pa.Array) -> np.ndarray:
-    """Which values of a mark are set: true, not 0, else neither null nor blank.
+    """Return a mask of the set values: true, not 0, else neither null nor blank.
 
     Text that says 0 or false is not: SQLite gives a column as text where one of its values is, MySQL has no booleans.
     """
@@ -109,7 +109,7 @@ def says_yes(values: pa.Array) -> np.ndarray:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of this type are numbers."""
+    """Return True if values of this type are numbers."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 

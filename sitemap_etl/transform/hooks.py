@@ -70,7 +70,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
 
 @lru_cache
 def _beyond_a_row(sql: str) -> str | None:
-    """What in a SELECT over a batch looks beyond one row, asked once for all batches."""
+    """Return the part of a SELECT over a batch that looks beyond one row, computed once for all batches."""
     from sitemap_etl.duckdb_session import beyond_a_row, opened, parsed
 
     with opened() as database:
@@ -90,7 +90,7 @@ _KIND: Final = re.compile(r"^[A-Z]\w+ Error: ")
 
 
 def _words(error: Exception) -> str:
-    """What DuckDB says is wrong with a predicate, without the query around it, which nobody wrote."""
+    """Return DuckDB's message about a predicate, without the generated query around it."""
     first = str(error).splitlines()[0].rstrip("!. ")
     missing = _NO_COLUMN.search(first)
     return f"there is no column {missing[1]!r}" if missing else _KIND.sub("", first)

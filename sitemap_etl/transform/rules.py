@@ -1,4 +1,4 @@
-"""What one section does to its rows."""
+"""Rules of one section."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Clock:
 
 
 class Rules(Frozen):
-    """What one section does to its rows: its settings, and what the site and the run add to them."""
+    """Rules of one section: its settings, and the additions of the site and the run."""
 
     settings: Section
     urls: urls.UrlRules

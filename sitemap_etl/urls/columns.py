@@ -109,7 +109,7 @@ def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
 
 
 class _Pass(Frozen):
-    """What is known while a column goes through. `origins`: those that stand for the site; none where any host may."""
+    """Facts that are the same for all batches of a column. `origins`: those of the site, or none if any host is."""
 
     normalizer: Normalizer
     site: str | None

@@ -1,4 +1,4 @@
-"""What `urls.strip` takes out of a URL: parameters that name a click or a visit, never a page.
+"""Parameters that `urls.strip` removes from a URL: they name a click or a visit, never a page.
 
 A name is matched whole and without case; the rest of the query stays as it is and where it is.
 `sid`, `ref`, `source`, `cid` and `uid` mean something on real sites and are in no list.

@@ -1,4 +1,4 @@
-"""Which rows of a string array may not be canonical: looked for in the whole buffer, not row by row.
+"""Search for rows of a string array that may not be canonical, in the whole buffer instead of row by row.
 
 The bytes go through in blocks that stay in cache. A block in which nothing odd stands costs about
 1 ns a byte; where something does, only those positions are looked at.
@@ -87,7 +87,7 @@ class Text(Frozen):
 
 
 class Findings(Frozen):
-    """What `scan` found."""
+    """Result of `scan`."""
 
     odd: np.ndarray
     """Mask of the rows that need care."""
@@ -249,7 +249,7 @@ def _fold(words: np.ndarray) -> np.ndarray:
 
 
 def _begins(strip: frozenset[str]) -> np.ndarray:
-    """Whether a name may be one that is taken out, by its folded first three letters."""
+    """Return a table of the folded first three letters that removable names have."""
     table = np.zeros(1 << 15, np.bool_)
     exact, families = parameters.names(strip)
     for name in (*exact, *families):

@@ -42,7 +42,7 @@ _PLACEHOLDER: Final = "https://www.example.com"
 
 
 class Started(Frozen):
-    """What was written, and what a person should look at in it.
+    """Result of `init`, with notes on what to look at.
 
     `file`: None where nothing was, because one of the `tables` has to be chosen.
     """

@@ -274,7 +274,7 @@ def _prefix(rows: Any, address: Address | None, folder: str) -> str:
 
 
 def _is_flag(rows: Any, name: str) -> bool:
-    """Whether a column has truth values as text, false ones among them."""
+    """Return True if a column has truth values as text, with false ones among them."""
     if name not in rows.column_names or not is_text(rows.schema.field(name).type):
         return False
     words = {text.strip().lower() for text in rows.column(name).drop_null().to_pylist()} - {""}

@@ -153,7 +153,7 @@ class Answered(Document):
 
 
 class LedgerRun(Record):
-    """What an engine has yet to hear of a run (see engines.backlog.Waiting)."""
+    """Changes of a run that an engine has not received yet (see engines.backlog.Waiting)."""
 
     run: str
     position: int
@@ -163,7 +163,7 @@ class LedgerRun(Record):
 
 
 class LedgerRequest(Record):
-    """What was sent in one request of the last minutes (see engines.backlog.Recent)."""
+    """Contents of one request of the last minutes (see engines.backlog.Recent)."""
 
     at: float  # epoch seconds
     answered: bool
