@@ -108,7 +108,7 @@ def send(notify: Notify, alert: Alert, *, sleep: Sleep = time.sleep) -> list[str
 
 
 def beat(notify: Notify, moment: Moment, text: str = "", *, sleep: Sleep = time.sleep) -> list[str]:
-    """Tell the monitor that a run starts, or how it ended; gives what could not be sent, in words.
+    """Tell the monitor that a run starts, or how it ended. Return the message that could not be sent, in words.
 
     `notify`: with its secrets read. `text`: what the monitor keeps beside it.
     """

@@ -39,7 +39,7 @@ class KnownRun(Frozen):
 
 
 class KnownSite(Frozen):
-    """The DAG of a site. `place`: None where no run of it has come so far."""
+    """The DAG of a site. `place`: None if none of its runs has got that far."""
 
     dag_id: str
     about: str
@@ -87,7 +87,7 @@ def place_of(session: Session, dag_id: str, run_id: str | None = None) -> Place 
 
 
 def run_of(session: Session, dag_id: str, run_id: str) -> KnownRun | None:
-    """A DAG run; None where there is none of this name."""
+    """Return a DAG run, or None if no run has this name."""
     row = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
     return None if row is None else _run(row)
 

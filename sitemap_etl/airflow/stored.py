@@ -35,7 +35,7 @@ def read_past_runs(addresses: Iterable[str]) -> dict[str, PastRuns | NotRead]:
 
 
 def read_page(address: str, key: str) -> bytes | NotRead | None:
-    """A page of the reports at an address; None where there is none."""
+    """Return a page of the reports at an address, or None if it does not exist."""
     return _in_time({address: partial(_get, address, key)})[address]
 
 

@@ -33,7 +33,7 @@ _FIRST: Final = {"robots": 0, "index": 1}
 
 @dataclass
 class Work:
-    """A file to read. `kind`: what it seems to be, where that was looked at before it is read. `parent` is the number
+    """A file to read. `kind`: its apparent kind, if that was looked at before. `parent` is the number
     of the file that lists it, `listed` how it does.
     """
 

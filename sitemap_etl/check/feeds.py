@@ -45,7 +45,7 @@ def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.nd
 
 
 def _text(element: etree._Element, name: str) -> str | None:
-    """The text of a child, None where there is none or nothing in it."""
+    """Return the text of a child, or None if it is missing or empty."""
     child = element.find(name)
     if child is None:
         return None

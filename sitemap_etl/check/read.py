@@ -74,7 +74,7 @@ class Listed:
 
 
 class Drawn(Frozen):
-    """A URL of the sample of a file. `dated`: between which seconds its lastmod lies; None where it has none."""
+    """A URL of the sample of a file. `dated`: first and last second of its lastmod, or None if it has none."""
 
     loc: str
     line: int

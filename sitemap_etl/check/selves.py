@@ -23,7 +23,7 @@ def roots_of(url: str, key: str) -> tuple[str, str]:
 
 
 def selves_among(urls: Sequence[str], address: str | None, key: str, roots: set[tuple[str, str]]) -> set[str]:
-    """Those of the addresses, none of which is found beside an index, that are its own.
+    """Return the addresses that belong to an index, of those that are not found beside it.
 
     `address` and `key`: the public address of the index, None if it is unknown, and its relative path. `roots`: those
     of the files that are found. Where the address is unknown, the index has the same root as they have, or, if there

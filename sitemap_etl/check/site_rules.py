@@ -27,7 +27,7 @@ _UNKNOWN = ""
 
 @dataclass
 class Robots:
-    """A robots.txt that was read. `site` is its origin, None where only its content is known."""
+    """A robots.txt that was read. `site` is its origin, or None if only its content is known."""
 
     file: str
     data: bytes

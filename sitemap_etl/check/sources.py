@@ -285,7 +285,7 @@ class BucketShelf:
 
 @dataclass
 class Given:
-    """One target, named as it was given, without a password.
+    """One target, with the name that was given, without a password.
 
     A shelf with the key of the one file ("" for all of it), or an address with the user name and password that it is
     asked with; else `problem` is what is wrong with it.

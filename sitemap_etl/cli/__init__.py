@@ -52,7 +52,7 @@ def _end() -> None:
 
 
 def _interrupted(arguments: Sequence[str]) -> int:
-    """Tell that somebody interrupted a command that had not begun; gives its exit code."""
+    """Report that somebody interrupted a command that had not begun. Return its exit code."""
     said = "Interrupted. Nothing was done."
     if "--json" in arguments:
         print(json.dumps({"status": "failed", "error": said, "kind": "interrupted", "exit": 130}))

@@ -109,7 +109,7 @@ class _Call:
         return code
 
     def tell(self, error: BaseException, *, interrupted: bool = False) -> int:
-        """Tell of whatever ended the call; gives its exit code."""
+        """Report the error that ended the call. Return its exit code."""
         match error:
             case SitemapEtlError():
                 code = self.fail(error)

@@ -125,7 +125,7 @@ def console() -> Console:
 
 
 def strong(text: str) -> str:
-    """The text in bold, where that can be seen."""
+    """Return the text in bold, if the output can show it."""
     return click.style(text, bold=True) if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
 
 

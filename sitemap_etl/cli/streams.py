@@ -1,4 +1,4 @@
-"""The standard streams as they must be for a job that goes on when nobody reads it any more.
+"""Standard streams for a job that continues when nobody reads them any more.
 
 A reader who has had enough, a disk that is full under a log, a stream that was closed before we started, a terminal
 that can't show a character: none of them ends a command or turns its exit code.

@@ -63,7 +63,7 @@ class Shelf:
 
 
 class Found(Frozen):
-    """One listing of a loc. `entry` is None where the file has no number yet: the run was not published."""
+    """One listing of a loc. `entry`: None if the file has no number yet, because the run was not published."""
 
     section: str
     view: bool
@@ -206,7 +206,7 @@ class Provenance:
         return None
 
     def dropped(self, section: str) -> Dropped | None:
-        """Since which run the site file is without the section; None where the set has it."""
+        """Return the run since which the site file lacks the section, or None if the release has it."""
         first: Manifest | None = None
         for manifest in self._back():
             back_to = manifest.rolled_back_to

@@ -107,7 +107,7 @@ class Kernels:
         return out
 
     def mark(self, block: np.ndarray, marks: np.ndarray, *, parenthesis: bool) -> tuple[bool, int]:
-        """`urls.scan._mark` into `marks` (bool); gives whether any is set, and the number of colons."""
+        """Do the work of `urls.scan._mark` into `marks` (bool). Return True if any is set, and the number of colons."""
         colons = ctypes.c_int64()
         any_ = self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data, ctypes.byref(colons))
         return bool(any_), colons.value

@@ -211,7 +211,7 @@ def survey(
     adopt: bool,
     advice: Callable[[], str] = str,
 ) -> list[Stat]:
-    """Fill in what each write expects; gives the unmanaged objects that `adopt` lets it replace.
+    """Fill in the condition of each write. Return the unmanaged objects that `adopt` allows to replace.
 
     `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
     there (an earlier publish was interrupted). `advice`: how that may have come about and what to do, in

@@ -289,7 +289,7 @@ def demand_own_lease(run: Run) -> None:
 
 
 def read_intent(run: Run, key: str) -> Intent | None:
-    """An intent by its key; None where it is gone."""
+    """Return an intent by its key, or None if it is gone."""
     found = read_document(run.work, key, Intent)
     return None if found is None else found[0]
 

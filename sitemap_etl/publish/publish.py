@@ -238,7 +238,7 @@ def _most_frequent(tally: Tally) -> list[str]:
 
 
 def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
-    """Compare the target with what is published, as a publish begins by doing; gives warnings besides."""
+    """Compare the target with the public files, as a publish does first. Return the result and warnings."""
     public = run.public()
     actual = Actual(run, public)
     desired = desired_set(run, target.drafts, target.extras, actual)

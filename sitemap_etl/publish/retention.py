@@ -82,7 +82,7 @@ def _set_id(manifest: Manifest) -> str:
 
 
 def clean_up(run: Run) -> int:
-    """Remove state that nothing refers to and that is older than the grace; gives how many objects."""
+    """Remove state that nothing refers to and that is older than the grace. Return the number of objects."""
     state, storage = run.state, run.work
     now = storage.now()
     # Listed before it is known what is referred to: what comes later is not in the list.

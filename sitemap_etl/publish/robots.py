@@ -40,7 +40,7 @@ class RootFile:
 
 @dataclass
 class Root:
-    """Objects to write under the root. `robots`: None where it is not ours to write."""
+    """Objects to write under the root. `robots`: None if it is not ours to write."""
 
     name: str
     robots: RootFile | None = None
@@ -61,7 +61,7 @@ class Root:
         return data if data != same else None
 
     def name_indexes(self, indexes: Sequence[str], mark: str | None, hold: Callable[[], None]) -> bool:
-        """Write the robots.txt that `naming` gives; gives whether it did.
+        """Write the robots.txt that `naming` returns. Return True if it was written.
 
         `hold`: makes sure, before each write, that it is ours to do.
 
@@ -177,7 +177,7 @@ def _read(storage: Storage, key: str) -> RootFile:
 
 
 def _add_key_file(run: Run, storage: Storage, root: Root) -> None:
-    """The file that proves the IndexNow key, where it is not there yet. Its name is a secret: no manifest has it."""
+    """Return the file that proves the IndexNow key, if it is missing. Its name is a secret, so no manifest has it."""
     if run.site.ping.indexnow is None or not run.options.ping:
         return
     try:

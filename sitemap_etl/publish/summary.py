@@ -55,7 +55,7 @@ _TRIES: Final = 5
 
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
-    """Write the reports, clean up what is old, and clear the staging of what was published; gives the summary."""
+    """Write the reports, remove old objects, and clear the staging of published runs. Return the summary."""
     _put_reports(run, published.proposal)
     summary = replace(_summary(run, published), seconds=dict(seconds or {}))
     put_summary(run, summary)

@@ -26,7 +26,7 @@ _TRIES: Final = 4
 
 
 def secure(run: Run, public: Storage, claim: Claim) -> dict[str, File]:
-    """Put every object of the interrupted publish again as it is, each with a fence; gives them by key.
+    """Put every object of the interrupted publish again as it is, each with a fence. Return them by key.
 
     From then on none of its requests changes what is listed, and the set stands still. What is there is a set that
     it meant to be there on the way, whichever of its requests still arrive meanwhile. A file that waits to be
@@ -34,7 +34,7 @@ def secure(run: Run, public: Storage, claim: Claim) -> dict[str, File]:
     """
 
     def put_again(key: str) -> File | None:
-        """The object as it is stored now; None where there is none, or nobody can read it."""
+        """Return the object as it is stored now, or None if it is missing or unreadable."""
         for tries_left in reversed(range(_TRIES)):
             stored = readable(public, key)
             content = None if stored is None else fence.content(key, stored.data)

@@ -32,8 +32,9 @@ def remember_failure(
     owner: str = "",
     dry_run: bool = False,
 ) -> None:
-    """Keep that a run failed, and why. `run`: None where it failed before it began; then `owner`, the scheduler's
-    run, and `dry_run` say what is known of it.
+    """Record the failure of a run and its reason.
+
+    `run`: None if it failed before it began. `owner`, the scheduler's run, and `dry_run` are then all that is known.
 
     Raises nothing: where the state can't be reached, or is not this site's, the error alone has to do. A run that was
     published before, and is tried again, stays what it was.

@@ -277,7 +277,7 @@ def _log_held(run: Run, receipts: Sequence[Transformed]) -> None:
 
 
 def build(key: str, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Everything from extract to render, for a site that is small; gives its counts."""
+    """Run everything from extract to render, for a small site. Return its counts."""
     run = _open(key, environment)
     if run is None:
         return {}
@@ -460,7 +460,7 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
 
 
 def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
-    """Notify engines, each whatever came of the others; gives what they took.
+    """Notify engines, each independently of the others. Return the submissions that they accepted.
 
     One that has taken what the run changed is not asked again. Raises Unavailable or Refused where one did not accept
     it, or was not asked.

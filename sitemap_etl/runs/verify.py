@@ -124,7 +124,7 @@ class _Reading:
     def _document(
         self, key: str, kind: type[_D], name: str, cost: str, repair: Callable[[], str | None] | None = None
     ) -> _D | None:
-        """A record that is verified, or None where it is reported as broken. Raises Refused where it is newer."""
+        """Return a verified record, or None if it was reported as broken. Raise Refused if it is newer."""
         try:
             found = read_document(self.work, key, kind)
         except DamagedState as error:
@@ -218,7 +218,7 @@ class _Reading:
         return found or empty
 
     def _inflated(self, key: str, sha256: str) -> bytes | None:
-        """A public file, uncompressed, where it has these bytes."""
+        """Return a public file, uncompressed, if it has these bytes."""
         stored = self.environment.open_storage(self.site.publish.to, checksums=self.site.publish.checksums).get(key)
         if stored is None:
             return None

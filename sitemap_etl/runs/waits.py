@@ -15,7 +15,7 @@ LOOK_EVERY: Final = timedelta(minutes=5)
 
 
 def next_look(site: Site, options: Options, environment: Environment, *, began: datetime) -> datetime | None:
-    """When to look again at the sources that a run waits for; None where it need not wait, or no longer.
+    """Return the time of the next check of the sources that a run waits for, or None if it need not wait.
 
     `began`: of the wait. What is not there at its end is for the plan to tell.
     """

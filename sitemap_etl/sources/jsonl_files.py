@@ -167,7 +167,7 @@ class _Rows:
 
 
 def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
-    """The bytes of a file, so many at a time: a block, where its last whole line ends, and its first line's number."""
+    """Yield the blocks of a file: bytes, the end of the last whole line, and the number of the first line."""
     number, rest, blank = 0, b"", 0
     with blocks(file) as text:
         while True:

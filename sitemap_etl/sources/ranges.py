@@ -151,7 +151,7 @@ class _Look:
     def at(
         self, relation: str, values: Mapping[str, Value], *, sampled: str | None = None, expected: Kind = "int"
     ) -> tuple[Key, list[Value]]:
-        """The key, and where all parts but the first begin; none where there are no rows.
+        """Return the key, and the beginnings of all parts but the first, or none if there are no rows.
 
         `relation`: what stands after FROM. `sampled`: what gives a part of its rows, where the database can do that.
         `expected`: the kind of a key that has no values and no type.

@@ -193,7 +193,7 @@ class Basis:
         return found
 
     def _mates(self, name: str) -> list[Any]:
-        """The sections with hreflang clusters, where this is one. Of those that are read all are quiet, or none is."""
+        """Return the sections with hreflang clusters if this is one. All that are read are unchanged, or none is."""
         if self.run.site.sections[name].alternates is None:
             return []
         mates = [other for other, section in self.run.site.sections.items() if section.alternates is not None]

@@ -54,7 +54,7 @@ def plan_splits(
     files: Sequence[File] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> list[Split]:
-    """The splits of a section's source; what its folders have that is not read is logged. Raises as the source.
+    """Return the splits of a section's source. Log files in its folders that are not read. Raises as the source.
 
     `files`: those of an export, where they were looked at before. `warn` takes what is wrong with single files.
     """
@@ -177,7 +177,7 @@ def reads_changes_only(section: Section, environment: Environment) -> bool:
 
 
 def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
-    """Extract unit `n` of the plan; gives its receipt.
+    """Extract unit `n` of the plan. Return its receipt.
 
     `final`: no other attempt follows, so that a section with `on_error: keep` is held now. Otherwise
     Unavailable is raised for the next attempt.
@@ -454,7 +454,7 @@ def one_moment(run: Run) -> Iterator[None]:
 def read_raw(
     run: Run, n: int, columns: Sequence[str] | None, batch_rows: int = limits.BATCH_ROWS
 ) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
+    """Return the columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
 
     Where the rows have lines, `sources.LINES` is among the columns of the batches.
     """

@@ -27,7 +27,7 @@ _HREFLANG: Final = 40
 
 
 def partition(run: Run, *, jobs: int = 1) -> Partition:
-    """Plan the windows and groups of every section that was read and is not quiet; gives the receipt.
+    """Plan the windows and groups of every section that was read and has changed. Return the receipt.
 
     `jobs`: how many groups are rendered at a time. Groups affect speed, never bytes.
     """
@@ -126,7 +126,7 @@ def _put_signals(run: Run, key: str, histogram: np.ndarray) -> Checked:
 
 
 def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
-    """The table from signal bin to priority (int8, tenths); None where the section has no signal."""
+    """Return the table from signal bin to priority (int8, tenths), or None if the section has no signal."""
     stored = None if plan.signals is None else read_checked(run.staging, plan.signals)
     return None if stored is None else np.frombuffer(stored, np.int8)
 

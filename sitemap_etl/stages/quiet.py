@@ -37,7 +37,7 @@ LISTED_ALREADY: Final = "listed already by "
 
 
 def settle(run: Run) -> Settled:
-    """Find out which of the sections that were read stay as published; gives the receipt."""
+    """Find the sections that were read and stay as published. Return the receipt."""
     done = run.receipt(layout.SETTLE, Settled)
     if done is not None:
         return done

@@ -110,7 +110,7 @@ def _expected(run: Run, n: int) -> SplitDigest | None:
 
 
 def _form(schema: pa.Schema) -> str | None:
-    """A hash of the names and types of columns; None where two have one name, or the values of one can't be hashed."""
+    """Return a hash of the names and types of columns, or None if two share a name or one can't be hashed."""
     if not all(_is_hashed(kind) for kind in schema.types) or len({*schema.names}) < len(schema):
         return None
     told = [(entry.name, str(entry.type)) for entry in schema]

@@ -323,7 +323,7 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
 
 
 def put_staged(run: Run, key: str, parts: Iterable[bytes | memoryview], *, gzipped: bool) -> StagedFile:
-    """Stage one file's bytes; gives its sizes and hashes, inflated and as stored."""
+    """Stage one file's bytes. Return its sizes and hashes, inflated and as stored."""
     inflated = hashlib.sha256()
     sizes = []
 

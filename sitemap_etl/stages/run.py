@@ -328,7 +328,7 @@ def open_work(site: Site, environment: Environment, *, durable: bool = True) -> 
 def state_of(
     site: Site, environment: Environment, work: Storage | None = None, *, moved: bool = False, site_file: str = ""
 ) -> State:
-    """The state of a site that publishes, which is refused to one that publishes elsewhere.
+    """Return the state of a site. Refuse it to a site that publishes elsewhere.
 
     `work`: its storage, where it is open. `moved`: as in `Options`.
     """

@@ -65,14 +65,14 @@ class SpoolWriter:
         return start, size, checksum(os.pread(self._written.fileno(), size, start))
 
     def append(self, data: pa.Buffer) -> Place:
-        """Write what is no row after the last one; gives where it lies. No rows may follow."""
+        """Write data that is no row after the last one. Return its position. No rows may follow."""
         self._writer.close()
         start = self._file.tell()
         self._file.write(data)
         return self._place(start)
 
     def put(self, storage: Storage, key: str, borders: Sequence[str] = ()) -> Spool:
-        """Put the file under a key; gives the record of it."""
+        """Put the file under a key. Return its record."""
         self._writer.close()
         self._file.close()
         self._written.close()

@@ -48,7 +48,7 @@ def wanted_columns(site: Site, section: Section, now: datetime, schema: pa.Schem
 
 
 def fingerprint_of(site: Site, section: Section, table: Table, params: str, robots: bytes | None) -> str | None:
-    """A hash of all that a section of a table is made from; None where it may become another without any of that.
+    """Return a hash of everything that a section of a table is made from, or None if its result can change otherwise.
 
     A section whose published rows have the same hash is as it would be if it were read again. That can't be said of a
     hreflang cluster, and of a SELECT that names the time. `params`: a digest of the parameters of its SELECT.

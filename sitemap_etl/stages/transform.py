@@ -307,7 +307,7 @@ class Inventory:
         return routing_borders([], locs.take(pa.array(at)).to_pylist(), self.expected, len(locs) // _MESSAGE_ROWS)
 
     def finish(self) -> Transformed:
-        """Put the files of this attempt; gives what the receipt says of them."""
+        """Put the files of this attempt. Return their part of the receipt."""
         self._flush()
         aside = {}
         for kind, writer in self.aside.items():

@@ -283,7 +283,7 @@ class S3Storage:
         raise precondition_failed(self.url_of(key), key, expect, found)
 
     def _ours(self, found: Stat, body: Body) -> Stat | None:
-        """The object's Stat, where its bytes are those of the body."""
+        """Return the object's Stat, if its bytes are those of the body."""
         there = self.get(found.key) if found.size == body.size else None
         return there.stat if there is not None and body.equals(there.data) else None
 

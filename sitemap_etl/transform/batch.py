@@ -32,7 +32,7 @@ class Batch:
     def drop(
         self, out: np.ndarray, reason: pa.Array | str, where: list[pa.Table], canonical: pa.Array | None = None
     ) -> np.ndarray | None:
-        """Take the rows of the mask `out` away, to `where`; gives the mask of those that stay, or None for all."""
+        """Move the rows of the mask `out` to `where`. Return the mask of the rows that stay, or None for all."""
         if not out.any():
             return None
         mask = pa.array(out)

@@ -85,7 +85,7 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
 
 
 def source_dates(source: pa.Table, rules: Rules, notes: Tally, loc: pa.Array | None = None) -> pa.Array | None:
-    """The lastmod of each row as its source has it, as a moment; None where the section takes none from there."""
+    """Return the lastmod of each row in its source as a moment, or None if the section takes none from there."""
     rule = rules.settings.lastmod
     names = rule.dates
     if rule.kind == "default" and "lastmod" in source.column_names:

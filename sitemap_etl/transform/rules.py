@@ -68,7 +68,7 @@ class Rules(Frozen):
         return self.settings.name
 
     def needs(self) -> list[str] | None:
-        """Source columns that the rules read; None where a hook or a predicate may read any."""
+        """Return the source columns that the rules read, or None if a hook or a predicate can read any."""
         return None if self.settings.where or self.hook else sorted(self._named(CONTRACT))
 
     def names(self) -> list[str]:

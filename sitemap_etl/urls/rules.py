@@ -64,7 +64,7 @@ STRIP: Final = ("tracking", "sessions")
 
 
 class UrlRules(Frozen):
-    """The rules of a site: where its URLs live and what is taken out of them.
+    """The rules of a site: its origins, and the parameters to remove from URLs.
 
     `site` and `same_as` are origins (scheme, host, port); other spellings of an origin are made
     canonical. `bare`: values without a leading slash are paths, too. Raises `ConfigError` naming the key of the

@@ -199,7 +199,7 @@ class _Room(Frozen):
 
 
 def _mark(block: np.ndarray, singles: bytes, room: _Room) -> tuple[np.ndarray | None, int]:
-    """A mask of the bytes to look at, None where there are none, and the number of colons.
+    """Return a mask of the bytes to look at, or None if there are none, and the number of colons.
 
     It covers all that matter, and a few that are fine.
 

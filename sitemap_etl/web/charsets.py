@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._:-]+")
 
 
 def codec_of(label: str) -> str | None:
-    """Python's name of the encoding that a label stands for; None where it is none of the web."""
+    """Return Python's name of the encoding of a label, or None if the web has no such label."""
     try:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
@@ -34,9 +34,8 @@ def codec_of(label: str) -> str | None:
 
 
 def decoded(data: bytes, label: str, errors: str = "strict") -> str | None:
-    """The text of these bytes in the encoding that a label stands for; None where it is none of the web.
-
-    Raises UnicodeDecodeError where they are not in it, unless `errors` says what to do then.
+    """Return the text of these bytes in the encoding of a label, or None if the web has no such label. Raise
+    UnicodeDecodeError if the bytes don't fit, unless `errors` says what to do then.
     """
     codec = codec_of(label)
     return None if codec is None else data.decode(codec, errors)

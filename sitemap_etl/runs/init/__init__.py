@@ -42,7 +42,7 @@ _PLACEHOLDER: Final = "https://www.example.com"
 
 
 class Started(Frozen):
-    """Result of `init`, with notes on what to look at.
+    """Result of `init`, with notes on guesses.
 
     `file`: None where nothing was, because one of the `tables` has to be chosen.
     """
