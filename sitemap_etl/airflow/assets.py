@@ -59,7 +59,7 @@ def publishes(name: str) -> AssetAlias:
 
 
 def problems_of(site: Site) -> Iterator[str]:
-    """Yield what a DAG lacks in a site file, and what this Airflow can't do of it.
+    """Yield the keys that a DAG lacks in a site file, and those that this Airflow can't obey.
 
     Airflow would remove the DAGs of all sites for one of these.
     """

@@ -168,7 +168,7 @@ def _add_tasks(site: Site) -> None:
     # Without parts, extract and all tasks after it are skipped in favour of this one. Tasks of extract that an earlier
     # try of the run had, and that are gone, do not count as skipped.
     built = operators.Build(**_called("build"), trigger_rule="all_skipped", **pool)
-    # An empty merge, retransform or collect must not skip what follows.
+    # An empty merge, retransform or collect must not skip the tasks after it.
     unless_skipped = {"trigger_rule": "none_failed_min_one_success"}
     decided = operators.Dividing(**_called("decide"), **unless_skipped)
     retransformed = _mapped(operators.Mapped, "retransform", decided)

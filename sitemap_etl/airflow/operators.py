@@ -93,7 +93,7 @@ class Ping(Mapped):
 
 
 class Plan(BaseOperator):  # type: ignore[misc] # as above
-    """Fixes what the run does. Returns the parts of extract, and none for a small site."""
+    """Plans the run. Returns the parts of extract, and none for a small site."""
 
     ui_color = Stage.ui_color
     template_fields: ClassVar[Sequence[str]] = ()

@@ -50,7 +50,7 @@ def perform(
     try:
         ended = _serve(process, request, announce)
     except BaseException:
-        process.terminate()  # it cancels what a database does for it
+        process.terminate()  # it cancels its database statements
         raise
     finally:
         _end(process)

@@ -12,7 +12,7 @@ from sitemap_etl.state.records import PastRun, PastRuns
 
 
 def lines(sites: list[KnownSite], stored: Mapping[str, PastRuns | NotRead]) -> Iterator[SiteLine]:
-    """A line for each site. `stored`: what was read at the address of its place."""
+    """A line for each site. `stored`: the record at the address of its place."""
     for site in sites:
         found = None if site.place is None else stored[site.place.address]
         runs = found.runs if isinstance(found, PastRuns) else ()

@@ -187,7 +187,7 @@ class Live:
             yield self._at(file, "page-not-visited", skipped, detail)
 
     def _told(self, file: _File, code: str, found: list[tuple[_Seen, str]], judged: int) -> Iterator[Finding]:
-        """The finding of these pages of the judged ones, each with what is said of it."""
+        """Return the finding of these pages of the judged ones, each with its text."""
         if found:
             _, said = min(found, key=lambda one: one[0][0].line)
             detail = f"{Share(len(found), judged, file.listed)}{f', the first: {said}' if said else ''}"
@@ -233,7 +233,7 @@ class Live:
                     memory.keep(visit.url, visit.own, visit.all, self._now)
         try:
             memory.write()
-        except ConfigError as error:  # what was found is found
+        except ConfigError as error:  # earlier findings stay
             self.unwritten = str(error)
 
     # --- crawlers ---

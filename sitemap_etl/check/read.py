@@ -1,4 +1,4 @@
-"""One file, from its bytes to its contents, and to its findings and what the other files are compared with."""
+"""One file, from its bytes to its contents, its findings, and the facts that other files are compared with."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def read(
 
 
 def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
-    """Report a content type that doesn't fit what was sent."""
+    """Report a content type that doesn't fit the content."""
     named = taken.content_type.partition(";")[0].strip().lower()
     if kind in {"html", "binary", "xml", "empty"}:
         return
@@ -373,7 +373,7 @@ def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
 
 
 def _judge(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
-    """Report what is wrong with a document, and complete its reading."""
+    """Report the mistakes in a document, and complete its reading."""
     found = contents(document, faults)
     reading.stats.kind = found.kind
     reading.stats.rows = len(found.locs if found.entries is None else found.entries.elements)
@@ -442,7 +442,7 @@ def _index(found: Contents, rows: Entries, reading: Reading, faults: Faults) -> 
 
 
 def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:
-    """Report what is listed twice here or disallowed; keep the hashes for the comparison with other files."""
+    """Report URLs that are listed twice here or disallowed. Keep the hashes for the comparison with other files."""
     locs = pc.utf8_trim_whitespace(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
     if reading.draw is not None:
@@ -462,7 +462,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
 
 
 def _drawn(found: Contents, locs: Any, rows: np.ndarray, faults: Faults) -> list[Drawn]:
-    """These rows of what a file lists."""
+    """Return these rows of a file's entries."""
     assert faults.lines is not None
     lines = [faults.lines.place(int(at))[0] for at in found.at[rows]]
     drawn = locs.take(pa.array(rows)).to_pylist()

@@ -131,7 +131,7 @@ class _Check:
                         step()
                     except (Stopped, ConfigError):
                         raise
-                    except Exception as error:  # noqa: BLE001 - what comes after the files must not lose their findings
+                    except Exception as error:  # noqa: BLE001 - later steps must not lose the findings of the files
                         self.crawl.findings.append(failure(found[0].name, error))
         except (KeyboardInterrupt, Stopped) as end:
             report.interrupted = isinstance(end, KeyboardInterrupt)
@@ -176,7 +176,7 @@ class _Check:
             return source, broken(source, error)
 
     def _take(self, visit: Visit) -> None:
-        """Keep what is needed of a reading."""
+        """Keep the needed parts of a reading."""
         reading = visit.reading
         if visit.number is None:
             return
@@ -217,7 +217,7 @@ class _Check:
             for rule in (self._across, self._of_site):
                 try:
                     report.findings += rule(readings)
-                except Exception as error:  # noqa: BLE001 - a rule must not lose what the others found
+                except Exception as error:  # noqa: BLE001 - a rule must not lose the findings of the others
                     report.findings.append(failure(name, error))
         if self.live is not None:
             report.findings += self.live.findings

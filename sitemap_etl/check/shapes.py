@@ -64,7 +64,7 @@ class Part(Frozen):
 
 
 class Shape(Frozen):
-    """The parts of an element, in their order, and the codes of what can be wrong with them.
+    """The parts of an element, in their order, and the codes of their possible mistakes.
 
     `whose` is added to the name of a part that is missing. `loose`: obsolete parts follow the others in any order.
     `last`: parts that may as well follow all others, in this order, as Google's page has it.

@@ -36,7 +36,7 @@ def _lines(data: bytes) -> tuple[Any, np.ndarray]:
 
 
 def check_text(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
-    """The URLs of a text sitemap and their places; what is none is reported."""
+    """Return the URLs of a text sitemap and their positions. Report other lines."""
     texts, at = _lines(without_blank_line(data))
     trimmed = pc.utf8_trim_whitespace(texts)
     blank = mask_of(pc.equal(trimmed, ""))

@@ -16,7 +16,7 @@ _SHELLS: Final = ("bash", "zsh", "fish")
 
 
 def complete(command: click.Command, instruction: str) -> int:
-    """Print what a shell asks for, and return the exit code."""
+    """Print the answer for a shell, and return the exit code."""
     return shell_complete(command, {}, PROGRAM, COMPLETE, instruction)
 
 

@@ -57,7 +57,7 @@ def _run(call: _Call, interruption: Interruption) -> int:
 
     try:
         # Not its `main`, which tells of errors and ends the process itself.
-        if COMPLETE in os.environ:  # a shell asks what can follow; nothing is called
+        if COMPLETE in os.environ:  # a shell asks for completions, and nothing is called
             from sitemap_etl.cli.completion import complete
 
             interruption.over()

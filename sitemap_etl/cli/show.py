@@ -85,7 +85,7 @@ def _lines(summary: Summary, site_file: str, width: int, *, staged: bool) -> Ite
 
 
 def _reasons(summary: Summary) -> Iterator[str]:
-    """Rejected, excluded and altered rows, and what was decided of hreflang clusters: reason by reason."""
+    """Yield a line for each reason of rejected, excluded and altered rows, and of hreflang clusters."""
     for name, kinds in summary.reasons.items():
         for kind in _KINDS:
             for reason in kinds[kind].ordered() if kind in kinds else ():

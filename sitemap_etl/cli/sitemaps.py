@@ -378,7 +378,7 @@ def _known(baseline: Path | None, *, write: bool) -> Any:
 
 
 def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, *, write: bool) -> None:
-    """Mark what the baseline has; write it first, if that was asked for."""
+    """Mark the findings of the baseline. Write it first, if that was asked for."""
     if baseline is None:
         return
     from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline

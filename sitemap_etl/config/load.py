@@ -152,7 +152,7 @@ def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
                     found.add(path, problems.describe(item, Site, _SECRETS))
                 now.add(_take_out(data, path, missing=item["type"] == "missing"))
             taken |= now
-            if len(taken) == before:  # what is left can't be fixed by taking out more
+            if len(taken) == before:  # taking out more can't fix the rest
                 raise ConfigError(found.messages()) from error
 
 

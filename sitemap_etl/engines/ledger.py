@@ -23,7 +23,7 @@ class Ledger(Protocol):
 
 
 class Book:
-    """The ledger during a submission. `data` is what was last saved, plus what is saved next."""
+    """The ledger during a submission. `data`: the last saved version, and the changes to save next."""
 
     def __init__(self, engine: str, ledger: Ledger) -> None:
         self._ledger = ledger

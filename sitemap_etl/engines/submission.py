@@ -62,7 +62,7 @@ class Submission(Frozen):
         return [index.address for index in self.indexes if index.changed or self.all]
 
     def by_hand(self, engine: str, *options: str) -> str:
-        """The command that sends something now: what is pending, or what these options say."""
+        """Return the command that sends something now: pending changes, or those of these options."""
         return for_file(" ".join([f"sitemap-etl ping {SITE_FILE} --engine {engine}", *options]), self.site_file)
 
 

@@ -91,7 +91,7 @@ class Listing(Frozen):
 
 
 class Near(Frozen):
-    """A listed loc that is like the URL, and in what they differ."""
+    """A listed loc that is like the URL, and their difference."""
 
     loc: str
     differs: tuple[str, ...]

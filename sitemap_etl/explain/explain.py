@@ -97,7 +97,7 @@ class _Explainer:
                     unpublished = report
                 continue
             if self.manifest is None or until < report.run_id < base:
-                continue  # what a rollback took back
+                continue  # rows that a rollback took back
             if not report.read and not report.summary.kept:
                 continue  # a rollback reads nothing
             last = last or report

@@ -127,7 +127,7 @@ class ProposedSet:
         self.planned = run.partition()
 
     def find(self, loc: str) -> list[Found]:
-        """Every listing of the loc, views last. Raises Refused where what was staged is gone."""
+        """Return every listing of the loc, views last. Raise Refused if the staged files are gone."""
         found = []
         for section in self.run.site.sections:
             if section in self.planned.sections:

@@ -88,7 +88,7 @@ def read_markup(body: bytes, content_type: str) -> Markup:
     for begin in range(0, len(text), _PIECE):
         try:
             reader.feed(text[begin : begin + _PIECE])
-        except AssertionError:  # what the parser says of a marked section without a name
+        except AssertionError:  # the parser's message on a marked section without a name
             break
         if len(reader.rawdata) > _UNFINISHED and not reader.cdata_elem:
             break
@@ -201,7 +201,7 @@ class _Reader(HTMLParser):
             self.found.refresh = sent[1].strip("\"' ") if sent else ""
 
     def _link(self, values: dict[str, str]) -> None:
-        # In the body it is no link of the page: what a visitor wrote may stand there.
+        # In the body it is not a link of the page, but can be a visitor's text.
         wanted = "canonical" in values.get("rel", "").lower().split() and not self._body
         if wanted and values.get("href", "").strip() and len(self.found.canonicals) < _VALUES:
             self.found.canonicals.append(values["href"].strip())

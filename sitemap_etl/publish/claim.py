@@ -252,7 +252,7 @@ class Claim:
 
 
 def demand_base(run: Run, current: Current) -> None:
-    """Raises Overtaken where what is published is no longer what a run was compared with."""
+    """Raise Overtaken if the published release is no longer the one that the run was compared with."""
     if current.manifest != run.plan.base:
         raise Overtaken(
             f"Overtaken: this run started from {run.plan.base or 'an empty state'}, and {_last(current)} was published "

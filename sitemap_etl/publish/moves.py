@@ -154,7 +154,7 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
         view, again = run.site.sections[receipt.section].view, receipt.section in anew
         for table in read_changes(run, receipt) if again or not view else ():
             told = table
-            if again:  # as a section it has lost what it no longer shows; as a view it had nothing to lose
+            if again:  # a section has lost the pages that it no longer shows; a view had nothing to lose
                 removed = pc.equal(told.column("kind"), "removed")
                 told = told.filter(removed if view else pc.invert(removed))
             if len(moved):

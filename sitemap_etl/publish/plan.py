@@ -189,9 +189,9 @@ class Target(Frozen):
     changes: pa.Buffer  # frames.CHANGES, packed
     generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
     mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
-    versions: Mapping[str, str | None] = field(default_factory=dict)  # section → hash of what it is made from, likewise
-    made_from: Mapping[str, MadeFrom | None] = field(default_factory=dict)  # section → what it is made from, likewise
-    week: Sequence[SetSize] = ()  # what the sets of the last seven days listed
+    versions: Mapping[str, str | None] = field(default_factory=dict)  # section → hash of its inputs, likewise
+    made_from: Mapping[str, MadeFrom | None] = field(default_factory=dict)  # section → its inputs, likewise
+    week: Sequence[SetSize] = ()  # sizes of the releases of the last seven days
     quiet_because: str | None = None
     extras: Sequence[Object] = ()
     forced: tuple[str, ...] = ()

@@ -403,7 +403,7 @@ def _warn(
 
 
 def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
-    """Warn of what was found before anything was rendered."""
+    """Yield warnings on findings from before the render stage."""
     drifts = [part.drift for part in run.parts(name) if part.drift is not None]
     if drifts:
         drift = proposal.drift[name] = sum(drifts, Drift())

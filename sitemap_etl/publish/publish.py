@@ -133,7 +133,7 @@ def _made_from(
 
 
 def _version(run: Run, proposal: Proposal, name: str) -> str | None:
-    """Return the digest of what a section of a table is made from, or None if the next run has to read it.
+    """Return the digest of the inputs of a section of a table, or None if the next run has to read it.
 
     It has to if another section lists a page in its place, and if a rule can make something else of its rows.
     """

@@ -85,7 +85,7 @@ def clean_up(run: Run) -> int:
     """Remove state that nothing refers to and that is older than the grace. Return the number of objects."""
     state, storage = run.state, run.work
     now = storage.now()
-    # Listed before it is known what is referred to: what comes later is not in the list.
+    # Listed before the references are known, so the list lacks later objects.
     found = [stat for stat in storage.list(layout.STATE) if stat.modified <= now - GRACE]
     kept = _remaining(state, run.site.keep, {stat.key for stat in found})
     staged = _staged(storage)
@@ -188,7 +188,7 @@ def _readable(storage: Storage, key: str, kind: type[_D]) -> _D | None:
 
 
 def hold_snapshots(run: Run, manifest: Manifest) -> None:
-    """Make sure that what a manifest is about to refer to is there and stays.
+    """Make sure that the objects that a new manifest refers to exist and stay.
 
     A run may be published days after it was rendered. Raises Refused where a snapshot was forgotten meanwhile.
     """

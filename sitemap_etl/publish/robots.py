@@ -1,4 +1,4 @@
-"""Read the site's robots.txt and the IndexNow key file, and say what has to change."""
+"""The site's robots.txt and IndexNow key file, and their changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRIES: Final = 3
 
 @dataclass
 class RootFile:
-    """One object under the root. `data`: what is there now; None: nothing."""
+    """One object under the root. `data`: its bytes now, or None if it is missing."""
 
     storage: Storage
     key: str
@@ -45,7 +45,7 @@ class Root:
     name: str
     robots: RootFile | None = None
     key_file: RootFile | None = None
-    key: bytes | None = None  # what the key file is to hold; None: as it does
+    key: bytes | None = None  # new content of the key file; None: unchanged
     warnings: list[str] = field(default_factory=list)
 
     def naming(self, indexes: Sequence[str], mark: str | None = None) -> bytes | None:

@@ -63,7 +63,7 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
         remove_staging(run.staging)
         try:
             clean_up(run)
-        except (DamagedState, Refused, Unavailable) as error:  # what is published is published
+        except (DamagedState, Refused, Unavailable) as error:  # the release stays published
             why = for_file(f"old state was not cleaned up: {error}", run.plan.site_file)
             summary = replace(summary, warnings=(*summary.warnings, why))
             put_summary(run, summary)
@@ -256,7 +256,7 @@ def answers_of(run: Run) -> dict[str, Answered]:
 
 
 def add_answers(run: Run, summary: Summary, answers: Mapping[str, Answered]) -> Summary:
-    """The summary with what the engines answered, which goes into the manifest too."""
+    """Return the summary with the engines' answers, which go into the manifest too."""
     answers = {engine: answers[engine] for engine in engines_of(run.site) if engine in answers}
     status, warnings = summary.status, summary.warnings
     if status in ("published", "unchanged", "partial"):

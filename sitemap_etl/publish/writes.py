@@ -78,7 +78,7 @@ class Writes:
 
     @cached_property
     def _former(self) -> dict[str, set[str | None]]:
-        """Key → what it had lately (`Former.stored`); None: it waits to be deleted."""
+        """Key → its recent bytes (`Former.stored`); None: it waits to be deleted."""
         found: dict[str, set[str | None]] = defaultdict(set)
         for former in self.run.base.former if self.run.base is not None else ():
             found[former.key].add(former.stored)

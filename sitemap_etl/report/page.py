@@ -130,7 +130,7 @@ def tone(summary: Summary) -> str:
 
 
 def lead(summary: Summary) -> str:
-    """The sentence below the headline: what is listed and what changed."""
+    """Return the sentence below the headline, with the listed and changed URLs."""
     total = summary.total
     changes = f"{total.added:,} added, {total.changed:,} changed, {total.removed:,} removed"
     text = f"{several(total.listed, 'URL')} listed: {changes}."

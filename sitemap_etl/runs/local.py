@@ -113,7 +113,7 @@ def _run(
 
 
 def _tell_plan(run: Run) -> None:
-    """Tell what the run is about to do."""
+    """Log the plan of the run."""
     environment, plan = run.environment, run.plan
     environment.advance("plan", 1, 1)
     splits, sections = len(plan.units), len(run.read_sections())
@@ -128,7 +128,7 @@ def _tell_plan(run: Run) -> None:
 
 
 def _keep_staging(run: Run) -> None:
-    """Move what a dry or refused run staged to the state, so that it can be published as it was shown."""
+    """Move the staged files of a dry or refused run to the state, so that it can be published as shown."""
     target = run.work.sub(layout.run_folder(run.run_id))
     copy_staging(run.staging, target)
 

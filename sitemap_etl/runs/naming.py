@@ -31,7 +31,7 @@ def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest
     if key is None:
         return None
     found = manifests[key]
-    # Any of the others may have been interrupted, too: what they touched is watched.
+    # Any of the others may have been interrupted, too, so the keys that they touched are watched.
     began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
     current = replace(
         current,

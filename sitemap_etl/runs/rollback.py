@@ -214,7 +214,9 @@ def _gates(
     sections: Mapping[str, SectionState],
     counted: Mapping[tuple[str, str], int],
 ) -> list[Gate]:
-    """Return the gates of a rollback, against what is published now. The site's gate counts what no section's stops."""
+    """Return the gates of a rollback, against the current release. The site's gate counts the rows that no section's
+    gate stops.
+    """
     forced = frozenset(run.options.force)
     found: list[Gate] = []
     listed = removed = 0

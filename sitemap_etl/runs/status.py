@@ -98,7 +98,7 @@ class _Look:
         self.notes: list[str] = []
 
     def status(self, found: SiteStatus) -> SiteStatus:
-        """Fill in what can be read; what is damaged blocks the next run, and hides no more than it must."""
+        """Fill in everything that can be read. Damaged objects block the next run."""
         now = self.work.now()
         lease = holder(self.work)
         current, manifest = self._set()

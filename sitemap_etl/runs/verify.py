@@ -52,7 +52,7 @@ _UNEXPLAINED: Final = "explain has no answers about that run"
 
 
 class Broken(Record):
-    """An object of the state that is missing or damaged. `cost`: what is lost with it. `repaired`: what was done."""
+    """A missing or damaged object of the state. `cost`: the loss. `repaired`: the repair that was made."""
 
     key: str
     problem: str

@@ -46,7 +46,7 @@ class Settings(BaseModel):
         return cls.model_construct()
 
     def _settle(self, **values: Any) -> None:
-        """Fill in what follows from other keys, once, while the model is made."""
+        """Fill in the values that follow from other keys, once, while the model is made."""
         self.__dict__.update(values)
 
 

@@ -129,7 +129,9 @@ class Catalog:
         except (InvalidSource, Refused):
             if self._connection.dialect in _TABLES:
                 raise
-            place, _, name = asked.rpartition(".")  # a database without the standard's catalog: what is asked for
+            place, _, name = asked.rpartition(
+                "."
+            )  # a database without the standard's catalog: the name that was asked for
             return Table(place, name)
         for same in (lambda text: text, str.casefold):
             for table in found:

@@ -122,7 +122,7 @@ def _nameless(cells: list[str], rows: Any) -> str | None:
         return None
     try:
         compared = list(itertools.islice(rows, _COMPARED))
-    except csv.Error:  # the reader says what is wrong
+    except csv.Error:  # the reader reports the mistake
         return None
     for at, form in enumerate(forms):
         values = [value for row in compared if len(row) > at and (value := row[at].strip())]

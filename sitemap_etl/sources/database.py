@@ -57,7 +57,7 @@ def read_database(
     types = split.detail.get("types")
     found = rows(connection, sql, values, session, label=split.label, types=types, snapshot=snapshot, dates=dates)
     fetched = min(batch_rows, session.fetch_rows or batch_rows)
-    with closing(found):  # also where what came is refused: its statement ends now, not with the process
+    with closing(found):  # also if the rows are refused: the statement ends now, not with the process
         yield from fit(found, label=split.label, batch_rows=fetched, batch_bytes=batch_bytes)
 
 

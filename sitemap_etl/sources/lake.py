@@ -36,7 +36,7 @@ _CHANGES: Final = pa.schema([(GONE, pa.bool_()), (ORDER, pa.int64())])
 
 
 class TableSource(Frozen):
-    """A table and what is wanted of it. `version`, `as_of`: as they were asked for; neither: the newest version."""
+    """A table and its requested version. Without `version` and `as_of`: the newest."""
 
     kind: Kind
     address: str

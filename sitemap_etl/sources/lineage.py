@@ -135,7 +135,7 @@ def _resolved(node: Node, names: list[str], ctes: Mapping[str, Node], seen: froz
 
 
 def _relations(read: Node) -> Iterator[tuple[str, Node]]:
-    """Yield what a SELECT reads, each with the name that it has there."""
+    """Yield the tables that a SELECT reads, each with its name there."""
     if read["type"] == "JOIN":
         yield from _relations(read["left"])
         yield from _relations(read["right"])

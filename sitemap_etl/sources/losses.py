@@ -105,7 +105,7 @@ def split_losses(
 
 
 class _Look(Frozen):
-    """Asks a database what is in its tables."""
+    """Asks a database for facts about its tables."""
 
     connection: Connection
     session: Session

@@ -218,7 +218,7 @@ def _once(read: Read, file: File) -> Read:
 
 
 def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:
-    """Return what is wrong with a file that gzip can't unpack; None if the file itself can't be read."""
+    """Return the damage of a file that gzip can't unpack, or None if the file can't be read."""
     if not isinstance(translated(error, file.path), InvalidSource):
         return None
     name = PurePath(file.path).name

@@ -1,4 +1,4 @@
-"""Files that are not what they were when a run planned to read them, or when they were stored."""
+"""Files that have changed since a run planned to read them, or since they were stored."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
 
 
 def made(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
-    """A hash of the settings of a section, and of what it publishes."""
+    """Return a hash of the settings of a section, and of its published content."""
     return _hash([*settings_of(written, section), _published(state, shards)])
 
 

@@ -133,10 +133,10 @@ class Bucket:
             drift=self._drift(fresh),
         )
 
-    # --- what was read ---------------------------------------------------------------------------
+    # --- rows that were read ---------------------------------------------------------------------------
 
     def _fresh(self) -> _Fresh:
-        """The keys of what was read, and which of several rows of a key is taken."""
+        """The keys of the rows that were read, and the row that is taken for each key."""
         columns = [KEY, GONE, ORDER]
         if self.deleted is not None:
             says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all
@@ -263,7 +263,7 @@ class Bucket:
         )
         self.inventory.set_aside(kind, conform(table, ASIDE), read=True)
 
-    # --- what comes out --------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------
 
     def _apply(self, table: pa.Table, *, read: bool) -> None:
         """Apply the rules to merged rows."""

@@ -345,7 +345,7 @@ def incremental_keys(run: Run, section: Section, split: Split, since: datetime) 
 
 
 def columns_of_unit(run: Run, unit: Unit) -> pa.Schema:
-    """The columns that reading a unit gives; a database is asked for them. Raises what the source raises."""
+    """Return the columns of a unit. A database is asked for them. Raises the errors of the source."""
     section = run.site.sections[unit.section]
     if isinstance(section.source, DatabaseSource):
         return _schema(run, section)
@@ -379,7 +379,7 @@ def _schema(run: Run, section: Section) -> pa.Schema:
 def _batches(
     run: Run, split: Split, section: Section, notices: Tally, lines: sources.LineNumbers | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split. `notices` takes what a database says of them."""
+    """Yield the rows of a split. `notices` takes the messages of a database on them."""
     if isinstance(section.source, DatabaseSource):
         return _read_database(run, section, split, _since(run, section.name), notices)
     if split.kind in ("query", "table"):

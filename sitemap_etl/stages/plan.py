@@ -1,4 +1,4 @@
-"""The start of a run: what it will read, from which manifest, and that nobody else is at it."""
+"""The start of a run: its reads, its base manifest, and its lease."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ class _Sources:
         return Generation(self.work, self.current.mirrors.get(section.name), full=self.options.full)
 
     def _secure(self, section: Section, splits: Sequence[Split], since: datetime) -> None:
-        """Have the splits of a database read from one snapshot where that can be; else tell what they could lose."""
+        """Have the splits of a database read from one snapshot if possible. Otherwise warn of possible losses."""
         source = section.source
         if not isinstance(source, DatabaseSource) or source.split is None:
             return

@@ -83,9 +83,9 @@ class Environment(Frozen):
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     detail: Callable[..., None] = lambda _line, **_facts: None  # what one part of the work came to, in words and facts
     announce: Announce | None = None  # has a notifier of Airflow send a message: its class, its arguments, the message
-    label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
+    label: Callable[[str], None] = lambda _text: None  # name of the current unit
     site_file: str = ""  # where the site was read from, for messages
-    explained: Callable[[BaseException], BaseException] = lambda error: error  # what a scheduler's own errors mean
+    explained: Callable[[BaseException], BaseException] = lambda error: error  # meaning of a scheduler's own errors
 
     def connection(self, connection_id: str) -> Connection:
         """Return the connection with this id. Raises ConfigError if it is unknown or can't be read."""
@@ -109,7 +109,9 @@ class Run:
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
         self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
         self.resident = Resident()  # rows on their way to render, where this process alone does all stages
-        self.stopping = threading.Event()  # set when this process ends the run: what others still read is for nobody
+        self.stopping = (
+            threading.Event()
+        )  # set when this process ends the run: nobody needs the reads of others any more
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()
 
@@ -317,7 +319,7 @@ def open_public(site: Site, url: str, environment: Environment) -> Storage:
 
 
 def open_work(site: Site, environment: Environment, *, durable: bool = True) -> Storage:
-    """The storage at `<work>/<name>`. `durable`: what is put there outlives a power cut."""
+    """Return the storage at `<work>/<name>`. `durable`: objects outlive a power cut."""
     publish = site.publish
     options: dict[str, Any] = {"checksums": publish.checksums, "durable": durable}
     if site.work.startswith("s3://") == publish.to.startswith("s3://"):  # most likely the same store
@@ -393,7 +395,7 @@ _PLACEHOLDERS: Final = frozenset({"", "reason", "yourreason", "text", "why"})
 def check_options(site: Site, options: Options, *, said: Mapping[str, str] = COMMAND) -> None:
     """Raise ConfigError if an option names something that the site does not have, or lacks a real reason.
 
-    `said`: what the caller calls each option.
+    `said`: the caller's names of the options.
     """
     problems = [
         f"{said['sections']} {visible(name)}: there is no such section. There are: {', '.join(site.sections)}"

@@ -60,7 +60,7 @@ class SpoolWriter:
                     self._places[at].append(place)
 
     def _place(self, start: int) -> Place:
-        """The place of what was written from `start` on."""
+        """Return the position of everything written from `start` on."""
         size = self._file.tell() - start
         return start, size, checksum(os.pread(self._written.fileno(), size, start))
 

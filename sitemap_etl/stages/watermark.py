@@ -244,7 +244,7 @@ def _replaced(sql: str, comparisons: list[_Comparison], form: str) -> str:
 
 
 def _masked(sql: str, dialect: str) -> str:
-    """Return the SQL with blanks in place of comments, and of what is in quotes; every place stays where it is."""
+    """Return the SQL with blanks for comments and quoted text, so that all positions stay the same."""
     kept = []
     for part in parts(sql, dialect):
         if part.kind == "comment":

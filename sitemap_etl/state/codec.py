@@ -90,7 +90,7 @@ def encode(record: Any) -> Any:
 
 
 def decode(kind: type[_R], data: Any, where: str) -> _R:
-    """The record of JSON values. Raises DamagedState with the path of what can't be one."""
+    """Return the record of JSON values. Raise DamagedState with the path of the value that doesn't fit."""
     try:
         read: _R = _reader(cast("Any", kind))(data, "")
     except _Unfit as unfit:
@@ -99,7 +99,7 @@ def decode(kind: type[_R], data: Any, where: str) -> _R:
 
 
 class _Unfit(Exception):
-    """A JSON value that is not what the record says."""
+    """A JSON value that doesn't fit the record."""
 
     def __init__(self, path: str, expected: str, got: Any) -> None:
         shown = json.dumps(got, ensure_ascii=False)

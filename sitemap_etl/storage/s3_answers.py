@@ -73,7 +73,7 @@ def data_of(answer: dict[str, Any]) -> bytes:
     """The body of a GET. Raises `Broken` where it is not as long as the answer says, or the answer doesn't say, and
     `Changed` where its checksum is another.
     """
-    etag_of(answer)  # what has none is no answer of an S3 store
+    etag_of(answer)  # an answer without it is not from an S3 store
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.
     with closing(answer["Body"]) as body:
         try:

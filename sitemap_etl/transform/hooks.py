@@ -104,7 +104,7 @@ def _where(error: BaseException, hook: Any) -> str:
 
 
 def run_hook(batch: Batch, rules: Rules) -> None:
-    """Apply the person's DataFrame → DataFrame function to the rows of a batch, and check what it returns.
+    """Apply the person's DataFrame → DataFrame function to the rows of a batch, and check its result.
 
     It is not called without rows. Without rows in its result, all rows of the batch are excluded, whatever columns the
     result has. Raises `InvalidSource` if the function breaks its contract.

@@ -1,4 +1,4 @@
-"""Canonical URLs: what a loc becomes before it may be listed, and why another can't be.
+"""Canonical URLs: the form in which a loc is listed, or the reason why it is not.
 
 `canonicalize` and `excluded` work on columns; `canonical_url` and `origin` on one URL. The rules, for
 users, are in docs/reference/urls.md.

@@ -1,4 +1,4 @@
-"""Addresses that are listed, but most likely not as they were meant: what a run says of them.
+"""Notes on addresses that are listed, but are most likely not as they were meant.
 
 Whole buffers are searched for bytes that such addresses have. Patterns are applied only if there are some.
 """

@@ -32,7 +32,7 @@ class Expression(Frozen):
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern in canonical spelling. Raises `ValueError` saying what was expected."""
+    """Return the pattern in canonical spelling. Raise `ValueError` with the expected form."""
     if not pattern.startswith(("/", "*")):
         raise ValueError(f'{pattern!r} must begin with "/" or "*": a pattern is matched from the beginning of the path')
     if any(ord(c) < 0x20 for c in pattern):

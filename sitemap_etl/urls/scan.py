@@ -146,7 +146,7 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
             lower.append(triples[states == _LOWER])
         if strip:
             flags |= _may_be_stripped(data, at, found, begins[_fold(_after(words, at))])
-        last = np.searchsorted(at, len(words) - 1)  # what follows is not known: the last row may need care
+        last = np.searchsorted(at, len(words) - 1)  # the next bytes are unknown, so the last row may need care
         flags[last:] |= ~_NEUTRAL[found[last:]]
         odd.append(at[flags])
     rows = text.rows_at(np.concatenate(odd))

@@ -69,7 +69,7 @@ _FLAG_VALUES: Final = 8
 
 
 class Column:
-    """The values of a column, and what they look like."""
+    """The values of a column, and their apparent kind."""
 
     def __init__(self, name: str, values: pa.Array) -> None:
         self.name = name

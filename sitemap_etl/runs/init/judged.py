@@ -18,14 +18,14 @@ _AS_WRITTEN: Final = frozenset({"url", "path", "slug"})
 
 
 class Judged(Frozen):
-    """`bare`: some address has no leading slash. `notes`: what a run would reject."""
+    """`bare`: some address has no leading slash. `notes`: addresses that a run would reject."""
 
     bare: bool = False
     notes: tuple[str, ...] = ()
 
 
 def judge(rows: pa.Table, found: Found, rules: UrlRules) -> Judged:
-    """Return what the rules of a site say of the addresses of a sample."""
+    """Return the judgement of a site's rules on the addresses of a sample."""
     address = found.address
     if address is None or address.column not in rows.column_names:
         return Judged(bare=True)

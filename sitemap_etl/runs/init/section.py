@@ -32,7 +32,7 @@ _UNKNOWN_PARTS: Final = 8
 
 
 class Proposal(Frozen):
-    """The lines of a section of a site file, and what a person should look at in them."""
+    """The lines of a section of a site file, and notes on its guesses."""
 
     lines: tuple[str, ...]
     notes: tuple[str, ...]
@@ -55,7 +55,7 @@ class _Section:
         self.notes: list[str] = list(beginning.notes)
         self.is_database = "database" in beginning.source
         self.has_flag = not self.is_database and _is_flag(beginning.rows, "exclude")
-        self._names: dict[str, str] = {}  # column of the source → what the SELECT calls it
+        self._names: dict[str, str] = {}  # column of the source → its name in the SELECT
 
     def lines(self, name: str) -> Iterator[str]:
         """Yield the lines of the section."""

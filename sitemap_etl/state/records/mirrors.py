@@ -32,7 +32,7 @@ class Mirror(Document):
 
     section: str
     run_id: str
-    key: str  # the column that says what a row is
+    key: str  # the column with the kind of a row
     select: str  # hash of the SELECT's text
     params: str  # what tells its params from others (see stages.parameters)
     schema: str  # base64 of an Arrow schema

@@ -177,7 +177,7 @@ class Attempt(Document):
     seconds: Mapping[str, float] = field(default_factory=dict)
     report: str | None = None
     alerted: str | None = None  # when people were told last of how it ended
-    alerted_status: AttemptStatus | None = None  # and what they were told
+    alerted_status: AttemptStatus | None = None  # and the changes that they received
 
     title: ClassVar[str] = "record of a run"
 

@@ -63,8 +63,8 @@ class Current(Document):
     pending: str | None = None
     last_run: LastRun | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
-    versions: Mapping[str, str] = field(default_factory=dict)  # section of a table → hash of what it was made from
-    made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # section → what it was made from
+    versions: Mapping[str, str] = field(default_factory=dict)  # section of a table → hash of its inputs
+    made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # section → its inputs
     owner: Owner | None = None  # None: a state that was repaired
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
     suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when

@@ -215,7 +215,7 @@ class Manifest(Document):
     forced: tuple[str, ...] = ()
     reason: str | None = None
     rolled_back_to: str | None = None
-    indexing: Mapping[str, Answered] = field(default_factory=dict)  # what the engines answered, added after the commit
+    indexing: Mapping[str, Answered] = field(default_factory=dict)  # answers of the engines, added after the commit
     distinct: bool = False  # whether it was made sure that no loc stands twice outside views
 
     title: ClassVar[str] = "manifest"

@@ -88,8 +88,8 @@ class MadeFrom(Record):
     sums: tuple[int, int]  # of their hashes
     loc_sums: tuple[int, int]  # of those of their locs
     form: str  # hash of what its columns are
-    others: str  # hash of what other sections decide about it
-    made: str  # hash of its settings, and of what was made
+    others: str  # hash of the decisions of other sections about it
+    made: str  # hash of its settings, and of the result
     ends: tuple[str, str] | None = None  # the lowest and the highest loc of its inventory
     dated: int = 0  # listed pages with a lastmod
     digests: tuple[SplitDigest, ...] = ()  # in the order of the plan's units; empty if a split has to be transformed
@@ -109,13 +109,13 @@ class Plan(RunDocument):
     units: tuple[Unit, ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)  # sections that stay as published, and why
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
-    known_robots: KnownRobots | None = None  # what the state is to remember of it; None: it is not asked for
+    known_robots: KnownRobots | None = None  # its record in the state; None: not needed
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
     params: Mapping[str, str] = field(default_factory=dict)  # of sections with secret ones (see stages.parameters)
-    owner: str = ""  # what a scheduler calls this run
+    owner: str = ""  # a scheduler's name of this run
     site_file: str = ""  # for messages
     snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
-    warnings: tuple[str, ...] = ()  # what was found when it was made
+    warnings: tuple[str, ...] = ()  # findings at the time of its creation
     given: bool = False  # whether a person said its time
     versions: Mapping[str, str] = field(default_factory=dict)  # of sections of tables: as in `Current`
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
@@ -197,7 +197,7 @@ class Transformed(RunDocument):
     repeatable: bool = False  # the rules make the same of the same rows on a later run
     bare: tuple[int, str] = (0, "")  # addresses without a leading slash, and one of them
     held: str | None = None
-    bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
+    bucket: MirrorBucket | None = None  # the new bucket of the mirror
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
     drift: Drift | None = None
 
