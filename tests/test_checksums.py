@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvExport
-from sitemap_etl.sources import object_sums
+from sitemap_etl.sources.files import object_sums
 from tests.support import flips
 from tests.support.s3 import S3Server
 

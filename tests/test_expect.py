@@ -21,9 +21,9 @@ import pytest
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.settings import CsvExport, ParquetExport
-from sitemap_etl.sources.completeness import Expected, Readiness, readiness
-from sitemap_etl.sources.files import File
-from sitemap_etl.sources.manifests import Listed, Manifest, parse_manifest
+from sitemap_etl.sources.files.completeness import Expected, Readiness, readiness
+from sitemap_etl.sources.files.files import File
+from sitemap_etl.sources.files.manifests import Listed, Manifest, parse_manifest
 from sitemap_etl.stages.arrival import not_yet
 from sitemap_etl.state.records import Options
 from tests.support.command import process

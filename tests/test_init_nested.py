@@ -16,7 +16,7 @@ from sitemap_etl.config import load
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.runs.init import start_site
 from sitemap_etl.runs.local import run_locally
-from sitemap_etl.sources.files import NothingFound, locate
+from sitemap_etl.sources.files.files import NothingFound, locate
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.records import Options
 from sitemap_etl.storage import open_storage

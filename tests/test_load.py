@@ -27,7 +27,7 @@ from sitemap_etl import sources
 from sitemap_etl.connections import parse
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.runs import tasks
-from sitemap_etl.sources.session import Statement, Stopped, attended
+from sitemap_etl.sources.databases.session import Statement, Stopped, attended
 from sitemap_etl.state.records import Options
 from tests.support.command import process
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture

@@ -19,7 +19,7 @@ from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.runs.init import start_site
 from sitemap_etl.settings import CsvSource
-from sitemap_etl.sources.recognition import recognize
+from sitemap_etl.sources.files.recognition import recognize
 from tests.support.examples import examples
 
 WORDS = ("Lampe", "größe", "red,", "blue", '5"', "inch", "O'Neil", "a;b", "x|y", "C:\\dir\\", "über", "\\", "tab")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.settings import CsvFormat
-from sitemap_etl.sources.quotes import WatchedQuotes
+from sitemap_etl.sources.files.quotes import WatchedQuotes
 from tests.support.command import process
 from tests.support.examples import examples
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
-from sitemap_etl.sources import csv_files
-from sitemap_etl.sources.escapes import Escapes
-from sitemap_etl.sources.files import locate
-from sitemap_etl.sources.recognition import csv_form, recognize
+from sitemap_etl.sources.files import csv_files
+from sitemap_etl.sources.files.escapes import Escapes
+from sitemap_etl.sources.files.files import locate
+from sitemap_etl.sources.files.recognition import csv_form, recognize
 from sitemap_etl.sources.splits import LINES, LineNumbers
 from tests.support.examples import examples
 from tests.support.sites import TestSite

@@ -18,7 +18,7 @@ from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.limits import CSV_VALUE_LINES
 from sitemap_etl.settings import CsvFormat
-from sitemap_etl.sources.quotes import WatchedQuotes
+from sitemap_etl.sources.files.quotes import WatchedQuotes
 
 
 def in_zip(data: bytes) -> bytes:

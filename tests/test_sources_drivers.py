@@ -16,7 +16,7 @@ import sqlalchemy.dialects
 from sitemap_etl import sources
 from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
-from sitemap_etl.sources import adbc_drivers
+from sitemap_etl.sources.databases import adbc_drivers
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sitemap_etl import lastmod, sources
 from sitemap_etl.frames import Tally
 from sitemap_etl.settings import ParquetExport
-from sitemap_etl.sources import lake
 from sitemap_etl.sources.batches import conform
+from sitemap_etl.sources.lake import lake
 from sitemap_etl.sources.splits import Split
 from tests.support import int96
 from tests.support.lake import Delta

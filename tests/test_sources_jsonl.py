@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
-from sitemap_etl.sources.json_types import common, pattern_of, type_of
+from sitemap_etl.sources.files.json_types import common, pattern_of, type_of
 from tests.support.examples import examples
 
 BLOCK = 10_000

@@ -19,8 +19,8 @@ from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from sitemap_etl.frames import Tally
 from sitemap_etl.runs.validate import problems_of
-from sitemap_etl.sources import mysql
-from sitemap_etl.sources.session import Session, Statement
+from sitemap_etl.sources.databases import mysql
+from sitemap_etl.sources.databases.session import Session, Statement
 from sitemap_etl.stages.run import Environment
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 from tests.support.sites import FIRST_NIGHT, TestSite

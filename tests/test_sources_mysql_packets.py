@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.protocol import MysqlPacket
 
-from sitemap_etl.sources.mysql_packets import HEADER, Broken, Lost, ServerError, blocks, packets
+from sitemap_etl.sources.databases.mysql_packets import HEADER, Broken, Lost, ServerError, blocks, packets
 
 OK = b"\x05\x00\x00\x00\xfe\x00\x00\x22\x00"
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
-from sitemap_etl.sources.files import locate
-from sitemap_etl.sources.text import blocks
+from sitemap_etl.sources.files.files import locate
+from sitemap_etl.sources.files.text import blocks
 from tests.support.examples import examples
 
 TEXT = "loc,note\n/größe,a\n/b,€\n"
@@ -126,7 +126,7 @@ def test_what_spark_escapes_is_read_as_it_was(tmp_path: Path) -> None:
     st.integers(1, 7),
 )
 def test_any_values_come_back_however_the_bytes_arrive(cells: list[str], bare: list[bool], size: int) -> None:
-    from sitemap_etl.sources.text import _Unescaped  # its blocks are megabytes
+    from sitemap_etl.sources.files.text import _Unescaped  # its blocks are megabytes
 
     def written(value: str, bare: bool) -> str:
         if bare and not value.startswith('"') and not {",", "\n"} & set(value):

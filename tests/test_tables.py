@@ -19,9 +19,10 @@ from sitemap_etl.runs.local import publish_locally, run_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.s3 import S3Client
-from sitemap_etl.sources import lake, read
-from sitemap_etl.sources.delta import store_options
-from sitemap_etl.sources.rowwise import RowSelect
+from sitemap_etl.sources import read
+from sitemap_etl.sources.lake import lake
+from sitemap_etl.sources.lake.delta import store_options
+from sitemap_etl.sources.lake.rowwise import RowSelect
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Options
 from tests.support.fixtures import bucket, moto, reachable, s3  # noqa: F401 - fixtures

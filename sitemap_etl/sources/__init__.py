@@ -15,14 +15,14 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
-from sitemap_etl.sources.database import clock, count_rows, probe_database, read_database
-from sitemap_etl.sources.file_columns import Needed
-from sitemap_etl.sources.files import File, Paths
-from sitemap_etl.sources.losses import split_losses
+from sitemap_etl.sources.databases.database import clock, count_rows, probe_database, read_database
+from sitemap_etl.sources.databases.losses import split_losses
+from sitemap_etl.sources.databases.ranges import plan_database
+from sitemap_etl.sources.databases.session import Session
+from sitemap_etl.sources.databases.snapshots import SharedSnapshot
+from sitemap_etl.sources.files.file_columns import Needed
+from sitemap_etl.sources.files.files import File, Paths
 from sitemap_etl.sources.parameters import Value, names
-from sitemap_etl.sources.ranges import plan_database
-from sitemap_etl.sources.session import Session
-from sitemap_etl.sources.snapshots import SharedSnapshot
 from sitemap_etl.sources.splits import (
     GONE,
     LINES,
@@ -36,7 +36,7 @@ from sitemap_etl.sources.splits import (
 )
 
 if TYPE_CHECKING:
-    from sitemap_etl.sources.files import Note
+    from sitemap_etl.sources.files.files import Note
 
 __all__ = [
     "GONE",
@@ -74,21 +74,21 @@ Export = CsvExport | JsonlExport | ParquetExport
 
 def plan_csv(paths: Paths, form: CsvFormat | None = None, **options: Any) -> list[Split]:
     """See `csv_files.plan_csv`."""
-    from sitemap_etl.sources import csv_files
+    from sitemap_etl.sources.files import csv_files
 
     return csv_files.plan_csv(paths, form, **options)
 
 
 def plan_jsonl(paths: Paths, **options: Any) -> list[Split]:
     """See `jsonl_files.plan_jsonl`."""
-    from sitemap_etl.sources import jsonl_files
+    from sitemap_etl.sources.files import jsonl_files
 
     return jsonl_files.plan_jsonl(paths, **options)
 
 
 def plan_parquet(paths: Paths, **options: Any) -> list[Split]:
     """See `parquet_files.plan_parquet`."""
-    from sitemap_etl.sources import parquet_files
+    from sitemap_etl.sources.files import parquet_files
 
     return parquet_files.plan_parquet(paths, **options)
 
@@ -117,7 +117,7 @@ def plan_export(
 
 def plan_query(tables: Mapping[str, Export], sql: str, **options: Any) -> list[Split]:
     """See `query.plan_query`."""
-    from sitemap_etl.sources import query
+    from sitemap_etl.sources.files import query
 
     return query.plan_query(tables, sql, **options)
 
@@ -158,22 +158,22 @@ def read(
             batch_bytes=batch_bytes,
         )
     if split.kind == "csv":
-        from sitemap_etl.sources.csv_files import read_csv
+        from sitemap_etl.sources.files.csv_files import read_csv
 
         return read_csv(split, columns=columns, lines=lines, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "jsonl":
-        from sitemap_etl.sources.jsonl_files import read_jsonl
+        from sitemap_etl.sources.files.jsonl_files import read_jsonl
 
         return read_jsonl(split, columns=columns, lines=lines, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "parquet":
-        from sitemap_etl.sources.parquet_files import read_parquet
+        from sitemap_etl.sources.files.parquet_files import read_parquet
 
         return read_parquet(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "table":
-        from sitemap_etl.sources.lake import read_table
+        from sitemap_etl.sources.lake.lake import read_table
 
         return read_table(split, columns=columns, params=params, batch_rows=batch_rows, batch_bytes=batch_bytes)
-    from sitemap_etl.sources.query import read_query
+    from sitemap_etl.sources.files.query import read_query
 
     return read_query(split, columns=columns, params=params, batch_rows=batch_rows, batch_bytes=batch_bytes)
 

@@ -12,8 +12,8 @@ from typing import Final
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.sources import lake
-from sitemap_etl.sources.completeness import Expected, Readiness, readiness, too_few_rows, version_readiness
+from sitemap_etl.sources.files.completeness import Expected, Readiness, readiness, too_few_rows, version_readiness
+from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.about import about
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.stages.tables import asked_of

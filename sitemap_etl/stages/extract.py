@@ -26,7 +26,8 @@ from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable, it_has, of_ours
 from sitemap_etl.frames import Tally
 from sitemap_etl.partition import Routed
-from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
+from sitemap_etl.sources import File, Session, SharedSnapshot, Split
+from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.parameters import BEGINNING, params_of, planned_params, unspoken
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment, Run

@@ -20,8 +20,9 @@ from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.robots import find_unreadable, unread_rules
 from sitemap_etl.settings.site import STATE_FOLDER
-from sitemap_etl.sources import Split, lake, unpack_schema
-from sitemap_etl.sources.completeness import Readiness
+from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.sources.files.completeness import Readiness
+from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
 from sitemap_etl.stages.basis import likely_unchanged

@@ -23,11 +23,12 @@ from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.sample import readable
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
-from sitemap_etl.sources import Session, lake
-from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
-from sitemap_etl.sources.files import NothingFound
+from sitemap_etl.sources import Session
+from sitemap_etl.sources.databases.catalog import LIMITED, Catalog, Indexes, Table
+from sitemap_etl.sources.files.files import NothingFound
+from sitemap_etl.sources.files.recognition import Recognized, recognize
+from sitemap_etl.sources.lake import lake
 from sitemap_etl.sources.parameters import quoted
-from sitemap_etl.sources.recognition import Recognized, recognize
 from sitemap_etl.stages.run import Environment
 
 ROWS: Final = 1_000

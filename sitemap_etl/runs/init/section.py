@@ -15,7 +15,7 @@ from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
 from sitemap_etl.runs.init.lastmod_rule import lastmod_lines
 from sitemap_etl.runs.init.text import block, flow, line, listed, one_line, scalar, shown, written
-from sitemap_etl.sources.catalog import LIMITED
+from sitemap_etl.sources.databases.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
 
 _KEYED: Final = frozenset({"database", "delta", "iceberg"})
