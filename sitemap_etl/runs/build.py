@@ -49,14 +49,14 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
         buckets = buckets_of(run)
         needed = buckets[: run.merging().needed]
         _each(run, "merge", needed, partial(merge_bucket, final=final), jobs, seconds)
-    with timed(run, "settle", seconds):
+    with timed(run, "decide", seconds):
         again, late = settle(run).again, settle(run).merge
     if late:
         units = [buckets[n] for n in late]
         _each(run, "merge", units, lambda run, at: merge_bucket(run, late[at], final=final), jobs, seconds)
     if again:
         units = [splits[n] for n in again]
-        _each(run, "again", units, lambda run, at: transform_again(run, again[at]), jobs, seconds)
+        _each(run, "retransform", units, lambda run, at: transform_again(run, again[at]), jobs, seconds)
     with timed(run, "partition", seconds):
         partition(run, jobs=jobs)
     renew()

@@ -329,7 +329,7 @@ def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str,
     def work(run: Run, at: int) -> Transformed:
         return transform_again(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
 
-    return _counts(_each(run, "again", units, bundle, work))
+    return _counts(_each(run, "retransform", units, bundle, work))
 
 
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
