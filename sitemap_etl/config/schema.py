@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sitemap_etl.settings import Site
+from sitemap_etl.settings.kinds import Settings
 
 _LIMITS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 """Pydantic's names of limits, which it keeps if a validator precedes the limit, and their names in JSON Schema."""
@@ -22,6 +23,7 @@ def schema() -> dict[str, Any]:
     It accepts more than `load`, because an editor does not see bases and variables. A number or a word can be a
     `${NAME}`, any optional key can be null, and a file with `extends` can omit required keys.
     """
+    _build(Settings)
     found = Site.model_json_schema(by_alias=True, mode="validation")
     required = found.pop("required")
     found["$defs"] = {name: _node(node) for name, node in found["$defs"].items()}
@@ -32,6 +34,13 @@ def schema() -> dict[str, Any]:
         "if": {"not": {"required": ["extends"]}},
         "then": {"required": required},
     }
+
+
+def _build(model: type[Settings]) -> None:
+    """Build the validators of all models below one. Pydantic 2.12 encodes default values only if they are built."""
+    for kind in model.__subclasses__():
+        kind.model_rebuild()
+        _build(kind)
 
 
 def _node(node: Any, *, top: bool = False) -> Any:
