@@ -166,9 +166,7 @@ class Exchange:
         wait = (moment - self.clock()).total_seconds()
         if wait > 0:
             if not self._may_wait(wait):
-                later = Later(
-                    f"the engine allows no further request before {at(moment)}, as it told an earlier attempt."
-                )
+                later = Later(f"the engine allows no further request before {at(moment)}, as its earlier answer said.")
                 later.until = moment
                 raise later
             self._wait(wait)

@@ -63,7 +63,7 @@ class _Explainer:
         self.read, self.last, self.unpublished = self._reports()
         if self.manifest is None and self.unpublished is None:
             raise Refused(
-                f"{site.name}: {self.work.url} has neither a published set nor a report, so there is nothing "
+                f"{site.name}: {self.work.url} has neither a release nor a report, so there is nothing "
                 "to explain. "
                 f"Run the site first: sitemap-etl run {SITE_FILE}"
             )

@@ -389,14 +389,14 @@ def _warn(
     proposal.warnings += warn_of_rejected(run, name, proposal.reasons[name]["rejected"], receipts)
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
-            f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
-            "changed this night is not known"
+            f"{name}: fingerprints reset, because their definition changed: all dates stay, and the "
+            "changes since the last release are not known"
         )
     blind = sum(receipt.counts.blind for receipt in receipts)
     if blind:
         proposal.warnings.append(
             f"{name}: {blind:,} pages had no fingerprint to compare with, because their rows were made again from "
-            "their file: their dates stay, and which of them changed this night is not known"
+            "their file: their dates stay, and their changes since the last release are not known"
         )
     if published is None and plan.rule is not None and run.base is not None and proposal.counts[name].added:
         proposal.warnings.append(f"{name}: first publish of this section: its new pages have no fingerprint dates yet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitemap_etl import __version__
-from sitemap_etl.report.nights import COLUMNS, SHOWN, engines, figures, nights, reasons, tone_of
+from sitemap_etl.report.nights import SHOWN, counted, engines, figures, nights, reasons, tone_of
 from sitemap_etl.report.paper import moment, several, template
 from sitemap_etl.state.records import Attempt
 
@@ -41,6 +41,6 @@ def render_index(name: str, site: str, runs: Sequence[Attempt], kept: Sequence[s
         asked=list(engines(shown, None)) if len(shown) > 1 else [],
         nights=rows,
         kept=set(kept),
-        columns=COLUMNS,
+        columns=counted(runs),
         version=__version__,
     )

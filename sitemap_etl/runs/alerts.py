@@ -110,7 +110,7 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool,
     if not good and ended is not None and ended.good and began is not None:
         ended = None if datetime.fromisoformat(ended.ended or ended.now) < began.replace(microsecond=0) else ended
     if ended is None and good:
-        _log(environment, [f"nobody was told that {owner} went well, for there is no record of it{unread}"])
+        _log(environment, [f"no message says that {owner} was successful, because there is no record of it{unread}"])
         return
     if ended is None:
         why = f"Its log says why{unread}"

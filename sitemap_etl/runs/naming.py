@@ -43,7 +43,7 @@ def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest
         serial=max(current.serial + 1, int(work.now().timestamp())),
     )
     put_document(work, layout.CURRENT, current)
-    told = f"made again: it names the set of run {found.run_id}, the last that is known to be public"
+    told = f"made again: it names the release of run {found.run_id}, the last one known to be public"
     if last is None:
         return told
     return f"{told}, and the publish of run {intents[last].run_id}, which the next run finishes"

@@ -130,7 +130,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):
             return manifest
-    raise ConfigError(f"{site.name}: the current set is the only one")
+    raise ConfigError(f"{site.name}: the current release is the only one")
 
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
@@ -139,8 +139,9 @@ def _demand_same_origin(site: Site, old: Manifest) -> None:
     if theirs is not None:
         raise ConfigError(
             f"{site.name}: run {old.run_id} published pages of another site, such as {theirs}, and `site` is "
-            f"{site.site}. Engines take no page of one site from the sitemap of another. To publish that set again, "
-            "set `site` (and where it is published) back in the site file and pass --moved"
+            f"{site.site}. Engines take no page of one site from the sitemap of another. "
+            "To publish that release again, set `site` (and where it is published) back in the site file, and pass"
+            " --moved"
         )
 
 

@@ -29,7 +29,7 @@ def story(summary: Summary) -> Iterator[str]:
     for reason in summary.clusters.notes.ordered():
         yield f"hreflang {reason.text} ({reason.count:,}){_such_as(reason)}"
     for name, run_id in summary.quiet.items():
-        yield f"section {name}: nothing differs from what run {run_id} rendered it from: it was not rendered again"
+        yield f"section {name} is unchanged since run {run_id}, and was not rendered again"
     for name, why in summary.kept.items():
         yield f"warning: section {name} stays as published: {why}"
     for warning in summary.warnings:

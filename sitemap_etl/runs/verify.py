@@ -160,7 +160,7 @@ class _Reading:
 
     def _manifest(self, key: str) -> Manifest | None:
         """The manifest of an older set."""
-        cost = f"no rollback to the set of run {layout.run_of_manifest(key)}, and old state is not cleaned up"
+        cost = f"no rollback to run {layout.run_of_manifest(key)}, and old state is not cleaned up"
         return self._document(key, Manifest, "manifests", cost, self._remove(key))
 
     def _published(self, current: Current, manifests: dict[str, Manifest]) -> Manifest | None:
@@ -194,9 +194,10 @@ class _Reading:
         """Consequence of losing the current release's manifest."""
         return (
             "no run can compare with what is published: none can start. Without a backup, --repair goes back to the "
-            "set before, where that is known: pages that changed since change once more. Where it is not, move all of "
-            f"{self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates from "
-            "fingerprints begin anew"
+            "release before if it is known. Pages that changed since then change once more. If it is not known, move "
+            f"all of {self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates "
+            "from "
+            "fingerprints start again"
         )
 
     def _current(self, manifests: dict[str, Manifest]) -> Current:
@@ -381,7 +382,7 @@ class _Reading:
                 self._tables(found)
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
-                self._sealed(key, "receipts of runs", "that run can't be published")
+                self._sealed(key, "task results of runs", "that run can't be published")
 
     def _robots(self, current: Current) -> None:
         """The copies of robots.txt. The one that is named is asked where the site's own does not answer."""

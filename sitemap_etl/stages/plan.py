@@ -348,7 +348,7 @@ class _Sources:
         known = made_from is not None and made_from == self.current.versions.get(section.name)
         if whole and known and section.name in self.published:
             self.environment.detail(
-                f"plan: section {section.name} stays as published: it was made from version {table.version}",
+                f"plan: section {section.name} is unchanged: it was made from version {table.version}",
                 version=table.version,
             )
             return

@@ -50,7 +50,7 @@ def settle(run: Run) -> Settled:
     quiet, clusters = _quiet_sections(run, [section for section in parts if section not in held])
     for section, one in quiet.items():
         with about(section=section):
-            run.environment.detail(f"settle: {section}: nothing differs from run {one.made_from.run_id}")
+            run.environment.detail(f"decide: section {section} is unchanged since run {one.made_from.run_id}")
     again = [
         n
         for n, unit in enumerate(run.plan.units)

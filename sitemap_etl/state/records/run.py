@@ -164,7 +164,7 @@ class Extracted(RunDocument):
     held: str | None = None  # why the section stays as published
     notices: Tally = field(default_factory=Tally)
 
-    title: ClassVar[str] = "receipt of extract"
+    title: ClassVar[str] = "task result of extract"
 
 
 class Transformed(RunDocument):
@@ -201,7 +201,7 @@ class Transformed(RunDocument):
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
     drift: Drift | None = None
 
-    title: ClassVar[str] = "receipt of transform"
+    title: ClassVar[str] = "task result of transform"
 
 
 class MergePlan(Record):
@@ -273,7 +273,7 @@ class Settled(RunDocument):
     again: tuple[int, ...] = ()
     merge: tuple[int, ...] = ()
 
-    title: ClassVar[str] = "receipt of settle"
+    title: ClassVar[str] = "task result of decide"
 
 
 class Partition(RunDocument):
@@ -290,7 +290,7 @@ class Partition(RunDocument):
         """The sections that were read, rendered or unchanged, without the kept ones."""
         return [*self.sections, *self.quiet]
 
-    title: ClassVar[str] = "receipt of partition"
+    title: ClassVar[str] = "task result of partition"
 
 
 class Collected(RunDocument):
@@ -300,7 +300,7 @@ class Collected(RunDocument):
     members: int
     buckets: int
 
-    title: ClassVar[str] = "receipt of collect"
+    title: ClassVar[str] = "task result of collect"
 
 
 class Aligned(RunDocument):
@@ -312,7 +312,7 @@ class Aligned(RunDocument):
     stale: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Section that was not read → pages whose published links are no longer those of their cluster, and one of them."""
 
-    title: ClassVar[str] = "receipt of align"
+    title: ClassVar[str] = "task result of align"
 
 
 class StagedFile(Record):
@@ -377,4 +377,4 @@ class Rendered(RunDocument):
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
     new: tuple[str, ...] = ()  # a sample of the added locs, where the gate on new pages wants one
 
-    title: ClassVar[str] = "receipt of render"
+    title: ClassVar[str] = "task result of render"
