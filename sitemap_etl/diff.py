@@ -65,7 +65,7 @@ class Compared(Frozen):
 def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
     """Return the position of each loc in `among` (both sorted, `among` without duplicates), or -1: int64.
 
-    From night to night most locs keep their neighbours. So a few are looked up, and of the others between two of them
+    From run to run most locs keep their neighbours. So a few are looked up, and of the others between two of them
     it is tried whether they stand as far from the one or the other as they did: that is a third of the price of
     looking up all.
     """

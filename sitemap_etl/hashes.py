@@ -98,7 +98,7 @@ def _hashed(values: pa.Array, offsets: np.ndarray, data: np.ndarray) -> np.ndarr
 def _hash_even(words: np.ndarray, start: int, length: int, rows: int) -> np.ndarray:
     """Hashes of neighbouring strings of one length, the first of which begins at byte `start`.
 
-    `words[i]` are the eight bytes that begin at byte i. The same lane of all strings lies there at even distances, and
+    `words[i]` are the eight bytes that begin at byte i. The same lane of all strings is at even distances, and
     is read without looking up where each begins: a third of the price. What the lanes make of the seed in which all
     strings are the same, it makes of it once.
     """

@@ -59,7 +59,7 @@ _TEXTUAL: Final = re.compile(r"\s*text/|[^;]*xml", re.IGNORECASE)
 """The types that have an encoding; of packed data it says nothing."""
 RulesOf = Callable[[str, str], "RobotsRules | None"]
 """Origin, and the one that served the file which lists its URLs ("" where it did not come over HTTP) → the rules of
-its robots.txt, None where it has none or it is not known."""
+its robots.txt, None if it has none, or if it is not known."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Reading:
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
     draw: Callable[[Any], np.ndarray] | None = None
-    """Gives the rows that are drawn from its URLs."""
+    """Returns the rows that are drawn from its URLs."""
     drawn: list[Drawn] = field(default_factory=list)
     rows: pa.Table | None = None
     """The URLs it lists, if they were requested: see `ROWS`."""

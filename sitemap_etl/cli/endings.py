@@ -56,7 +56,7 @@ def _run(call: _Call, interruption: Interruption) -> int:
     from sitemap_etl.cli.app import app
 
     try:
-        # Not its `main`, which tells of errors and ends the process itself.
+        # Not its `main`, which reports errors and ends the process itself.
         if COMPLETE in os.environ:  # a shell asks for completions, and nothing is called
             from sitemap_etl.cli.completion import complete
 

@@ -105,7 +105,7 @@ class Near(Frozen):
 class Later(Frozen):
     """Outcome of a URL in the newest run, which was not published. `known`: what it would list is known.
 
-    `without`: the section that lists the URL now, where the site file of the run does not have it.
+    `without`: the section that lists the URL now, if the run's site file does not have it.
     """
 
     run: NamedRun

@@ -67,7 +67,7 @@ class Claim:
         grace = int(self.run.work.now().timestamp()) - GRACE.total_seconds()
         for key, since in self.held.current.suspect.items():
             if since <= grace and self.run.work.stat(key) is None:
-                continue  # a release that does not know of it has removed it, in its time
+                continue  # an earlier version without this field has removed it
             intent = self._intent(key)
             self._watched[key] = frozenset(intent.touched)
             self.watched |= intent.touched
@@ -138,7 +138,7 @@ class Claim:
         robots: bool = False,
         numbers: Mapping[str, int] | None = None,
     ) -> None:
-        """Claim the publish for these keys. From here on no other run may write, and the next one knows of them.
+        """Claim the publish for these keys. From here on no other run may write, and the next one finds them.
 
         `numbers`: as in an intent, of what is written.
         """

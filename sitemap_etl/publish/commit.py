@@ -149,7 +149,7 @@ class _Publication:
         if self.run.base is None:
             return (
                 f"\n  if this site was published before: {self.run.work.url} holds no state of it. Check `name:` and "
-                "`work:` of the site file, which say where state lies"
+                "`work:` of the site file, which set the state folder"
             )
         return ""
 
@@ -190,7 +190,7 @@ class _Publication:
         return receivers_first(changed, moves_to)
 
     def _changed(self) -> dict[str, Object]:
-        """Files to be written that an index lists. What lies there unlisted is written before one does, as a new file:
+        """Files to be written that an index lists. Objects in no index are written before, as new files:
         a late delete may be on its way to it.
         """
         return {
@@ -229,7 +229,7 @@ class _Publication:
     def _list_old_and_new(self, root: Root) -> list[str]:
         """Let the indexes list the old files and the new ones, before any old file gives rows away.
 
-        Gives the keys of those that are final by that.
+        Return the keys that are final after that.
         """
         done = []
         now = self.run.plan.now

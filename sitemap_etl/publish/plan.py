@@ -150,7 +150,7 @@ def _add_files(run: Run, drafts: Sequence[Draft], actual: Actual, desired: Desir
         found = there.get(file.key)
         if found is None:
             item = _staged(run, file, staged) if staged is not None else rerender(run, desired.entries[at], kind, own)
-            # A file that gets another name may be what lies under that already.
+            # The new name of a file can already have the same bytes.
             found = actual.unchanged([item.file]).get(item.file.key) if staged is None else None
             if found is None:
                 desired.files[item.file.key] = item
@@ -207,7 +207,7 @@ def made_manifest(
     `numbers`: section → number that no file has been given yet, whatever became of the publish that gave the last.
     """
     base = run.base
-    # A drop that a person let through, or went back to, is no slow loss: the seven days are counted from there.
+    # A drop that a person let through, or went back to, is not a slow loss: the seven days are counted from there.
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
     history = () if restarts else target.week
     sections = {name: state.listed for name, state in target.sections.items()}
@@ -305,7 +305,7 @@ def retired_files(
     """Those that wait, and those whose grace is over by the clock of `work`: indexes first, before what they list.
 
     What an interrupted publish left is retired now, but not an object that was there before it (`unmanaged`: key →
-    ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
+    ETag). Where `publish.to` is another place than it was, objects in the old one are not deleted.
     """
     base = run.base if not actual.relocated else None
     now = int(run.work.now().timestamp())
@@ -333,7 +333,7 @@ def retired_files(
 
 
 def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
-    """The sitemap (or text sitemap) of a published shard, staged anew, to be stored under `key`.
+    """Return the sitemap (or text sitemap) of a published shard, staged again, to be stored under `key`.
 
     It keeps its lastmod where its bytes are those that the entry has. Raises Refused where the snapshot is gone.
     """

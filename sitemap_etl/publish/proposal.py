@@ -438,7 +438,7 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
     """The sections' states with the rows that were removed lately, of those sections that date by fingerprint.
 
     Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
-    or came back, are forgotten on a night that has changes: a quiet one leaves the state as it is.
+    or came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
     """
     sections = dict(proposal.sections)
     taken = taken_pages(run, run.all_rendered())

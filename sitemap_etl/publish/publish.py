@@ -73,7 +73,7 @@ def publish(
     error = outcome = None
     if proposal.refused:
         if not dry_run:
-            demand_base(run, run.state.current())  # what its gates object to is no matter where it was overtaken
+            demand_base(run, run.state.current())  # its gates don't matter if it was overtaken
         error = refusal(run, proposal)
     if error is None and not dry_run:
         try:

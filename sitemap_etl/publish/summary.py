@@ -249,7 +249,7 @@ def answers_of(run: Run) -> dict[str, Answered]:
     """Return the answers of the engines to the run."""
     answers = {}
     for engine in engines_of(run.site):
-        with suppress(DamagedState):  # it was told when the engine was to be notified
+        with suppress(DamagedState):  # it was reported when the engine was to be notified
             if (answer := answer_of(run.state, run.run_id, engine)) is not None:
                 answers[engine] = answer
     return answers

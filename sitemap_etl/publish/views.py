@@ -30,7 +30,7 @@ _AT_ONCE: Final = 4
 
 
 def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
-    """The files of the URLs that were added or changed within `recent:`, of all sections that are no views.
+    """The files of the URLs that were added or changed within `recent:`, of all sections that are not views.
 
     `sections`: of the set, also those that the site file no longer has, which a rollback brings back. Rows of a
     section's first publish do not count.
@@ -130,7 +130,7 @@ def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draf
 
 
 def with_top(run: Run, name: str, state: SectionState, entries: Sequence[Entry]) -> SectionState:
-    """The section, which is published as it lies in these shards, with the rows that its feeds show: it may have been
+    """Return the section, which is published in these shards, with the rows that its feeds show: it may have been
     rendered before it had any.
     """
     section = run.site.sections.get(name)

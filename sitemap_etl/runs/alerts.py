@@ -50,7 +50,7 @@ def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator
 
 
 def tell_start(site: Site, environment: Environment) -> None:
-    """Tell the monitor that a run starts. Settings that can't be read are told of at its end."""
+    """Tell the monitor that a run starts. Unreadable settings are reported at its end."""
     if not site.notify.silent:
         with suppress(ConfigError):
             _log(environment, alerts.beat(revealed("notify", site.notify, environment.environ), "start"))

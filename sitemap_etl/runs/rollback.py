@@ -79,10 +79,11 @@ def roll_back(
 ) -> Finished | None:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
-    `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
-    published: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls`
-    can refuse it, unless `force` names them. `now`: the clock's time by default; that of the current set is no matter.
-    Raises ConfigError where the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `run_id`: the set; without it, the last one that differs from the current. Return None
+    if that release is current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop`
+    and `min_urls` can refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current
+    release does not matter.
+    Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
     `moment_of`.
     """
     options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)
@@ -258,7 +259,7 @@ def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, 
 
 
 def _in_time(run: Run, old: Manifest) -> Manifest:
-    """The set without what lies after the run: it was published by a clock that was fast."""
+    """Return the release without dates after the run. Its clock was fast."""
 
     def state(of: SectionState) -> SectionState:
         return replace(of, top=None if of.top is None else rows_in_time(run, of.top))

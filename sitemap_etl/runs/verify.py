@@ -371,7 +371,7 @@ class _Reading:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE))
         for key in self._keys(layout.ATTEMPTS):
-            cost = "status and history do not tell of that run"
+            cost = "status and history do not show that run"
             self._document(key, Attempt, "records of runs", cost, self._remove(key))
         for key in self._keys(layout.REPORTS):
             run_id = layout.run_of(key)
@@ -443,7 +443,7 @@ class _Reading:
                 decode(LedgerData, unseal(stored.data, where), where)
                 self.whole["ledgers"] += 1
         except DamagedState as error:
-            self._tell(key, _problem(error, where), cost, self._remove(key, done="removed: the engine starts anew"))
+            self._tell(key, _problem(error, where), cost, self._remove(key, done="removed: the engine starts again"))
 
 
 def _problem(error: SitemapEtlError, where: str) -> str:

@@ -61,7 +61,9 @@ def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str:
     asked = [] if reading is None else [reading.key, reading.select, reading.params, reading.deleted]
     told = run.plan.robots
     if told is not None:
-        told = without_blocks(told.encode("latin-1")).decode("latin-1")  # our blocks name sitemaps, and differ by night
+        told = without_blocks(told.encode("latin-1")).decode(
+            "latin-1"
+        )  # our blocks name sitemaps, and differ from run to run
     return _hash([INVENTORY.names, files, asked, told, *settings_of(run.plan.site, name)])
 
 

@@ -57,7 +57,7 @@ def plan_splits(
 ) -> list[Split]:
     """Return the splits of a section's source. Log files in its folders that are not read. Raises as the source.
 
-    `files`: those of an export, where they were looked at before. `warn` takes what is wrong with single files.
+    `files`: those of an export, if they were listed before. `warn` takes what is wrong with single files.
     """
     source = section.source
 
@@ -457,7 +457,7 @@ def read_raw(
 ) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """Return the columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
 
-    Where the rows have lines, `sources.LINES` is among the columns of the batches.
+    If the rows have lines, `sources.LINES` is among the columns of the batches.
     """
     receipt = run.extracted(n)
     split = run.plan.units[n].split

@@ -50,7 +50,7 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
     if mirror.params != reading.params:
         return "the params of its SELECT are others"
     if mirror.table != reading.table:
-        return "its table was dropped and made anew"
+        return "its table was dropped and created again"
     if mirror.key != reading.key:
         return f"its key was {mirror.key} and is {reading.key}"
     if mirror.deleted != reading.deleted:

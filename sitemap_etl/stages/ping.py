@@ -129,7 +129,7 @@ def ping_engine(
     if done is not None:
         return done
     runs = runs_with_changes(state)
-    # What a run left that was never committed is no change of the site.
+    # Files of a run that was never committed are not a change of the site.
     own = notification_of(state, run_id) if run_id in runs else None
     notification = own or _of_no_changes(site, state)
     pending: tuple[str, ...] = ()

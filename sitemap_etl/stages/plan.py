@@ -440,7 +440,7 @@ class _Sources:
         )
 
     def _note_manifest(self, section: Section, found: Readiness) -> None:
-        """Keep the rows that the manifest of an export promises, and tell of the files that it does not name."""
+        """Keep the rows that the manifest of an export promises, and report the files that it does not name."""
         if found.rows is not None and not isinstance(section.source, DatabaseSource) and section.source.query is None:
             self.promised[section.name] = found.rows
         if found.unlisted:
@@ -519,11 +519,11 @@ class OwnRobots(Frozen):
 
 
 def own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> OwnRobots:
-    """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
+    """Return the site's robots.txt: from `publish.root`, else from the site, else as it was last read.
 
     404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
-    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raises `Unavailable`
-    where none was read before either.
+    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raise `Unavailable`
+    if none was read before either.
     """
     publish = site.publish
     if publish.root is not None:

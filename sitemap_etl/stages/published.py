@@ -80,7 +80,7 @@ class Following:
 
 
 def in_time(run: Run, entry: Entry) -> Entry:
-    """A shard of another set without what lies after the run: its clock was fast. Its file is rendered anew then."""
+    """Return a shard of another release without dates after the run, whose file is then rendered again."""
     key = rows_in_time(run, entry.snapshot)
     since = None if entry.since is None else min(entry.since, run.epoch)
     if key == entry.snapshot:
@@ -89,7 +89,7 @@ def in_time(run: Run, entry: Entry) -> Entry:
 
 
 def rows_in_time(run: Run, key: str) -> str:
-    """The key of a snapshot's rows without what lies after the run."""
+    """Return the key of a snapshot's rows without dates after the run."""
     rows = run.state.snapshot(key)
     believed = until_now(run, rows)
     return key if believed.equals(rows) else run.state.put_snapshot(believed)

@@ -84,9 +84,9 @@ def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
 
 
 def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], Clusters | None]:
-    """Those of the sections that were read which stay as published; and what is told of their clusters.
+    """Return the sections that were read and stay as published, and the notes on their clusters.
 
-    None of a run that was asked to do all anew (`--full`), reads only some rows, or is from before what is published.
+    No section of a run that does everything again (`--full`), reads only some rows, or is older than the release.
     """
     base = run.base
     if base is None or run.options.full or run.options.limit is not None or run.goes_back:
@@ -128,8 +128,8 @@ def remembered(
 ) -> dict[str, MadeFrom | None]:
     """Return the record of each section that was read, for the next run. None: it must be rendered in any case.
 
-    `rendered`: section that was rendered → its listed pages with a lastmod; None where rendering tells what it would
-    not tell if it were not done. `mirrors`: of the sections that keep one, as this run leaves it.
+    `rendered`: section that was rendered → its listed pages with a lastmod; None if rendering reports
+    something that would be missing if it were not done. `mirrors`: those of this run, by section.
     """
     found: dict[str, MadeFrom | None] = {}
     for name in basis.read:

@@ -74,7 +74,7 @@ class Resident:
         for batch in self._batches.get(key, ()):
             if low > batch.last or (high is not None and high <= batch.first):
                 continue
-            # What lies between two texts begins with what both begin with.
+            # A text between two others begins with what both begin with.
             begin = low.removeprefix(batch.prefix) if low > batch.first else ""
             end = high.removeprefix(batch.prefix) if high is not None and high <= batch.last else None
             found = stretch(batch.rows, begin, end)

@@ -1,6 +1,6 @@
-"""A run, opened by one of its tasks: what it fixed at its start, where it stages, and the receipts of its tasks.
+"""A run, opened by one of its tasks: its plan, its staging folder, and the results of its tasks.
 
-Tasks pass on the key of a run and a number. Whatever a task needs besides lies in the run's folder:
+Tasks pass on the key of a run and a number. Everything else that a task needs is in the run's folder:
 the plan, and the receipts of the tasks before it. Every attempt writes under names of its own; its
 receipt, put last and only where there is none, names the attempt that counts. A receipt never changes,
 so a process reads each once.
@@ -98,7 +98,7 @@ class Run:
     def __init__(
         self, work: Storage, staging: Storage, plan: Plan, environment: Environment, *, moved: bool = False
     ) -> None:
-        """`moved`: as in `Options`, where it is said only now."""
+        """`moved`: as in `Options`, if it is set only now."""
         self.work = work
         self.staging = staging
         self.plan = plan
@@ -107,8 +107,8 @@ class Run:
         self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
-        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
-        self.resident = Resident()  # rows on their way to render, where this process alone does all stages
+        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, if this process reads all its splits
+        self.resident = Resident()  # rows on their way to render, if this process alone does all stages
         self.stopping = (
             threading.Event()
         )  # set when this process ends the run: nobody needs the reads of others any more
@@ -332,7 +332,7 @@ def state_of(
 ) -> State:
     """Return the state of a site. Refuse it to a site that publishes elsewhere.
 
-    `work`: its storage, where it is open. `moved`: as in `Options`.
+    `work`: its storage, if it is open. `moved`: as in `Options`.
     """
 
     def place(url: str) -> Place:

@@ -65,7 +65,7 @@ class SpoolWriter:
         return start, size, checksum(os.pread(self._written.fileno(), size, start))
 
     def append(self, data: pa.Buffer) -> Place:
-        """Write data that is no row after the last one. Return its position. No rows may follow."""
+        """Write data that is not a row after the last one. Return its position. No rows may follow."""
         self._writer.close()
         start = self._file.tell()
         self._file.write(data)
@@ -137,7 +137,7 @@ def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
         yield together
 
 
-# --- indexes: where the messages of many spools lie ---------------------------------------------------
+# --- indexes: positions of the messages of many spools --------------------------------------------------
 
 INDEX: Final = pa.schema(
     [

@@ -51,9 +51,9 @@ _WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
 """Bytes of memory of one element of a nested column, for the same purpose."""
 _GUESSES: Final = 2_000
 _GUESSES_EACH: Final = 50
-"""Locs from which the borders of a first night are guessed: at most, and for each message."""
+"""Locs from which the borders of a first run are guessed: at most, and for each message."""
 _MESSAGE_ROWS: Final = 2_000
-"""Rows of the smallest messages that are made on a first night."""
+"""Rows of the smallest messages that a first run makes."""
 _TAGS: Final = 200
 """Distinct hreflang tags after which no more are collected."""
 _DIGEST: Final = pa.schema(
@@ -239,7 +239,7 @@ class Inventory:
         self.sums, self.loc_sums = added(self.sums, sums), added(self.loc_sums, sums_of(hashes))
 
     def _keep(self, inventory: pa.Table, locs: pa.Array, hashes: np.ndarray) -> None:
-        """Take rows to the spool, and what partition wants to know of them."""
+        """Write rows to the shuffle file, with the statistics that partition needs."""
         self.samples.append(samples(locs, hashes, _weights(inventory)))
         if "signal" in inventory.column_names:
             signal = pc.drop_null(inventory.column("signal")).to_numpy()

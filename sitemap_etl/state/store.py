@@ -275,7 +275,7 @@ class State:
         if stored is None:
             raise DamagedState(
                 f"{where} is missing, although {layout.CURRENT} refers to it. Restore it from a backup of the state, "
-                f"or see that {self.site}/robots.txt answers: it is then read anew"
+                f"or see that {self.site}/robots.txt answers: it is then read again"
             )
         if layout.robots(stored.sha256) != key:
             raise damaged(where, "its content does not match the hash in its name")

@@ -206,7 +206,7 @@ class S3Storage:
                     return False
                 if expect is None or not condition_failed(error):
                     raise
-                # Where nothing is left, by an earlier try of this call, SeaweedFS says 412 and others 404 or 204.
+                # If nothing is left, by an earlier try of this call, SeaweedFS says 412 and others 404 or 204.
                 found = self.stat(key)
                 if found is None:
                     return False

@@ -34,7 +34,7 @@ class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
-    `kinds`: the fingerprint's columns and their kinds, where there is one. `bare`: how many addresses have no leading
+    `kinds`: the fingerprint's columns and their kinds, if there is one. `bare`: how many addresses have no leading
     slash, and one of them. `repeatable`: a later run makes the same of the same rows.
     """
 
@@ -53,7 +53,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     """One batch of raw rows through the rules of its section.
 
     `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
-    split << 40 | position); `key`: what each is, as text, where that is known. Raises InvalidSource where a column
+    split << 40 | position); `key`: what each is, as text, if that is known. Raise InvalidSource if a column
     that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
     """
     rows = raw.num_rows

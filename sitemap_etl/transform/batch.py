@@ -114,7 +114,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def as_text(column: pa.Array, name: str, section: str) -> pa.Array:
-    """A column of a flat type as text. Raises `InvalidSource` for nested ones, and for bytes that are no UTF-8."""
+    """A column of a flat type as text. Raises `InvalidSource` for nested ones, and for bytes that are not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowException as error:

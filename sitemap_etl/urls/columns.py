@@ -62,7 +62,7 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str 
     """The column as canonical URLs on the site, or the reason why a row can't be.
 
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
-    string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, which is no address.
+    string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, not an address.
     Raises `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
@@ -82,7 +82,7 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = No
 
 
 def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs on the site of all values that can be joined to it, also of those that are no addresses.
+    """Canonical URLs on the site of all values that can be joined to it, also of those that are not addresses.
 
     Releases before this one listed them so. Null for the others.
     """

@@ -24,7 +24,7 @@ _SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
 """Bytes that path and query must have percent-encoded (not in RFC 3986 pchar, "/" or "?")."""
 _HARD: Final = np.zeros(256, np.bool_)
 _HARD[list(bytes(range(0x20)) + b"#\x7f\\")] = True
-"""Bytes that are no matter of encoding: controls, the beginning of a fragment, a backslash."""
+"""Bytes that percent-encoding alone does not solve: controls, the beginning of a fragment, a backslash."""
 
 _NEUTRAL: Final = np.zeros(256, np.bool_)
 _NEUTRAL[list(b"$=")] = True

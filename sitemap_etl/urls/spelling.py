@@ -141,7 +141,7 @@ def canonical_host(host: str) -> str:
 class Normalizer:
     """Spells URLs canonically one by one: for a site, or for URLs on any host (without one only absolute URLs).
 
-    `column` and `bare` as for `values.Values`. `judges`: values that are no addresses are rejected. `foreign` counts
+    `column` and `bare` as for `values.Values`. `judges`: values that are not addresses are rejected. `foreign` counts
     the origins that were rejected for being neither `site` nor in `same_as`.
     """
 

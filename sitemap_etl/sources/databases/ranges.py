@@ -153,7 +153,7 @@ class _Look:
     ) -> tuple[Key, list[Value]]:
         """Return the key, and the beginnings of all parts but the first, or none if there are no rows.
 
-        `relation`: what stands after FROM. `sampled`: what gives a part of its rows, where the database can do that.
+        `relation`: the text after FROM. `sampled`: the same for a part of its rows, if the database can do that.
         `expected`: the kind of a key that has no values and no type.
         """
         if self.connection.dialect == "sqlite":

@@ -230,7 +230,7 @@ def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | N
         line = text.slice(at, 1).view(pa.binary())[0].as_py()
         try:
             found = json.loads(line)
-            why = None if isinstance(found, dict) else "it is no object"
+            why = None if isinstance(found, dict) else "it is not an object"
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             why = f"it has half of a character ({error.reason})"

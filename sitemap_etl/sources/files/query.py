@@ -59,7 +59,7 @@ def plan_query(
 ) -> list[Split]:
     """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    `files`: those of the table `source`, where they were found before; `note`: see `locate`. `needed`: columns of the
+    `files`: those of the table `source`, if they were found before; `note`: see `locate`. `needed`: columns of the
     result; the columns that they are made from are needed of the tables.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """

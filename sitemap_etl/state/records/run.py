@@ -375,6 +375,6 @@ class Rendered(RunDocument):
     taken: Checked | None = None  # pages of sections that were not read, which the group lists now (stages.window)
     top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
-    new: tuple[str, ...] = ()  # a sample of the added locs, where the gate on new pages wants one
+    new: tuple[str, ...] = ()  # a sample of the added locs, if the gate on new pages needs one
 
     title: ClassVar[str] = "task result of render"
