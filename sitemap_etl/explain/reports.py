@@ -15,7 +15,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import AS_PUBLISHED, ROW_BITS
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.stages.quiet import LISTED_ALREADY
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked
 from sitemap_etl.state.records import Checked, ReadSplit, Splits, Summary

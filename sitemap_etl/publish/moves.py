@@ -18,7 +18,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
 from sitemap_etl.stages import window
-from sitemap_etl.stages.quiet import LISTED_ALREADY
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import ChangeKind, Checked, Entry, Rendered
@@ -151,17 +151,17 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
         kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
         yield conform(gone.append_column("kind", kind), CHANGES)
     for receipt in rendered:
-        view, again = run.site.sections[receipt.section].view, receipt.section in anew
-        for table in read_changes(run, receipt) if again or not view else ():
-            told = table
-            if again:  # a section has lost the pages that it no longer shows; a view had nothing to lose
-                removed = pc.equal(told.column("kind"), "removed")
-                told = told.filter(removed if view else pc.invert(removed))
+        view, became_or_ceased = run.site.sections[receipt.section].view, receipt.section in anew
+        for table in read_changes(run, receipt) if became_or_ceased or not view else ():
+            changes = table
+            if became_or_ceased:  # a section has lost the pages that it no longer shows; a view had nothing to lose
+                removed = pc.equal(changes.column("kind"), "removed")
+                changes = changes.filter(removed if view else pc.invert(removed))
             if len(moved):
-                known = pc.is_in(told.column("loc"), moved)
-                crossing = pc.and_(known, pc.not_equal(told.column("kind"), "changed"))
-                told = told.filter(pc.invert(crossing))
-            yield conform(told, CHANGES)
+                known = pc.is_in(changes.column("loc"), moved)
+                crossing = pc.and_(known, pc.not_equal(changes.column("kind"), "changed"))
+                changes = changes.filter(pc.invert(crossing))
+            yield conform(changes, CHANGES)
     arrived = moves.moved.filter(moves.moved.column("changed"))
     yield conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES)
 

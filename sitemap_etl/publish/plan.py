@@ -74,11 +74,11 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
     made = [(number, _index(run, desired, number)) for number in sorted({entry.index for entry in desired.entries})]
     there = actual.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
     for number, item in made:
-        desired.indexes.append(Index(number, _settled(item, there, actual)))
+        desired.indexes.append(Index(number, _record_of(item, there, actual)))
         if item.file.key not in there:
             desired.index_objects[item.file.key] = item
     for item in extras:
-        desired.extras.append(_settled(item, there, actual))
+        desired.extras.append(_record_of(item, there, actual))
         if item.file.key not in there:
             desired.extra_objects.append(item)
     return desired
@@ -129,8 +129,8 @@ def plain_object(key: str, content: bytes, stored: bytes, now: str) -> Object:
     return Object(file, lambda: stored, ABSENT)
 
 
-def _settled(item: Object, there: Mapping[str, File], actual: Actual) -> File:
-    """The record of a file of the set: as it is there, or as it will be written."""
+def _record_of(item: Object, there: Mapping[str, File], actual: Actual) -> File:
+    """Return the record of a file of the release: as it is there, or as it will be written."""
     item.file = actual.dated(item.file)
     found = there.get(item.file.key)
     return item.file if found is None else actual.dated(found)

@@ -22,8 +22,8 @@ from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
 from sitemap_etl.publish.unread import carry
+from sitemap_etl.stages.decide import main_origin
 from sitemap_etl.stages.published import remembered, same_definition
-from sitemap_etl.stages.quiet import main_origin
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
@@ -31,11 +31,11 @@ from sitemap_etl.state.records import (
     Drift,
     Entry,
     Gate,
-    Quiet,
     Rendered,
     SectionPlan,
     SectionState,
     StagedShard,
+    UnchangedSection,
 )
 
 
@@ -100,7 +100,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         elif name in planned.quiet and published is not None and base is not None:
             proposal.drafts += [Draft(entry) for entry in base.of(name)]
             proposal.sections[name] = published
-            proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
+            proposal.counts[name] = _account_unchanged(run, name, planned.quiet[name], published, proposal)
             _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
             own = taken.filter(pc.equal(taken.column("section"), name))
@@ -121,7 +121,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
 
         proposal.pages = visit_new(run, rendered, proposal.counts, moves)
         for name, seen in proposal.pages.items():
-            proposal.reasons[name]["pages"] = seen.told()
+            proposal.reasons[name]["pages"] = seen.all_reasons()
     forced = frozenset(run.options.force) if force is None else force
     proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
@@ -302,29 +302,33 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
     return _balanced(name, counts)
 
 
-def _account_quiet(run: Run, name: str, quiet: Quiet, published: SectionState, proposal: Proposal) -> Counts:
-    """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it.
+def _account_unchanged(
+    run: Run, name: str, unchanged: UnchangedSection, published: SectionState, proposal: Proposal
+) -> Counts:
+    """Return the counts of an unchanged section. Its duplicates are from the run that last rendered it.
 
     If no rule was applied to its rows, the report of the run that applied them is repeated.
     """
     counts, _ = _account_rows(run, name, proposal)
-    if quiet.counts is not None:
-        told, read = quiet.counts, run.rows_read(name)
+    if unchanged.counts is not None:
+        reported, read = unchanged.counts, run.rows_read(name)
         if name not in run.plan.readings:
-            _balance(name, "all splits", "extracted", read, "rows of the run that applied the rules", told.extracted)
-            proposal.rejected_read[name] = told.rejected
+            _balance(
+                name, "all splits", "extracted", read, "rows of the run that applied the rules", reported.extracted
+            )
+            proposal.rejected_read[name] = reported.rejected
         counts += Counts(
             extracted=read,
-            carried=told.extracted + told.carried - read,
-            duplicates=told.duplicates - quiet.duplicates,
-            excluded=told.excluded,
-            rejected=told.rejected,
+            carried=reported.extracted + reported.carried - read,
+            duplicates=reported.duplicates - unchanged.duplicates,
+            excluded=reported.excluded,
+            rejected=reported.rejected,
         )
-    for kind, tally in quiet.reasons.items():
+    for kind, tally in unchanged.reasons.items():
         if kind in proposal.reasons[name]:
             proposal.reasons[name][kind].merge(tally)
-    proposal.dates[name] = Dates(quiet.made_from.dated)
-    return _balanced(name, counts + Counts(listed=published.listed, duplicates=quiet.duplicates))
+    proposal.dates[name] = Dates(unchanged.made_from.dated)
+    return _balanced(name, counts + Counts(listed=published.listed, duplicates=unchanged.duplicates))
 
 
 def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]:

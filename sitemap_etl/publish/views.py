@@ -65,14 +65,14 @@ def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.
 def _files(batches: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, urlset.Entries]]:
     """Yield the rows of each file, with their rendered entries. Memory holds a few files."""
     bounds = Shards().inside(urlset.WRAPPER_BYTES)
-    held = SNAPSHOT.empty_table()
+    waiting = SNAPSHOT.empty_table()
     for rows in batches:
-        held = pa.concat_tables([held, rows])
-        if held.num_rows >= _AT_ONCE * bounds.rows or held.nbytes >= _AT_ONCE * bounds.bytes:
-            *full, (held, _) = _cut(held, bounds)
+        waiting = pa.concat_tables([waiting, rows])
+        if waiting.num_rows >= _AT_ONCE * bounds.rows or waiting.nbytes >= _AT_ONCE * bounds.bytes:
+            *full, (waiting, _) = _cut(waiting, bounds)
             yield from full
-    if held.num_rows:
-        yield from _cut(held, bounds)
+    if waiting.num_rows:
+        yield from _cut(waiting, bounds)
 
 
 def _cut(rows: pa.Table, bounds: Shards) -> list[tuple[pa.Table, urlset.Entries]]:

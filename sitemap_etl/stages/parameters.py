@@ -90,5 +90,5 @@ def unspoken(source: Select, environment: Environment) -> Iterator[None]:
         masked = Redactor(known)(str(error))
         if masked == str(error):
             raise
-        told: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
-        raise told from None  # the cause contains the secret too
+        redacted: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
+        raise redacted from None  # the cause contains the secret too

@@ -111,8 +111,8 @@ def settled_answer(site: Site, run_id: str, engine: str, environment: Environmen
     state = state_of(site, environment)
     state.current()  # raises for the state of another site, before anything is written
     done = answer_of(state, run_id, engine)
-    settled = done is not None and done.status in ("accepted", "nothing", "skipped")
-    return done if settled and not _is_waiting(state, engine) else None
+    final = done is not None and done.status in ("accepted", "nothing", "skipped")
+    return done if final and not _is_waiting(state, engine) else None
 
 
 def ping_engine(
@@ -203,8 +203,8 @@ def notify(
             except SitemapEtlError as error:
                 status: Literal["unavailable", "failed"] = "unavailable" if isinstance(error, Unavailable) else "failed"
                 answer = Answered(name, status, 0, str(error))
-            told = f"{name}: {answer.status}: {answer.message}"
-            environment.detail(told, status=answer.status, sent=answer.sent)
+            line = f"{name}: {answer.status}: {answer.message}"
+            environment.detail(line, status=answer.status, sent=answer.sent)
         answers[name] = answer
         environment.advance("ping", n + 1, len(names))
     return answers

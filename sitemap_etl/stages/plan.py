@@ -25,8 +25,8 @@ from sitemap_etl.sources.files.completeness import Readiness
 from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
-from sitemap_etl.stages.basis import likely_unchanged
 from sitemap_etl.stages.clock import moment_of
+from sitemap_etl.stages.digests import likely_unchanged
 from sitemap_etl.stages.extract import (
     holds,
     label_of,

@@ -157,8 +157,8 @@ def first_of_each(table: pa.Table) -> pa.Table:
     table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
     ordered = column_of(table, "loc")
-    again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
-    return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
+    repeated = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
+    return table.filter(pa.array(~repeated)).drop_columns(["rank"]).combine_chunks()
 
 
 def _ascends(locs: pa.Array) -> bool:

@@ -36,6 +36,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
     Collected,
+    Decided,
     Document,
     Extracted,
     Manifest,
@@ -47,7 +48,6 @@ from sitemap_etl.state.records import (
     Plan,
     ReadSplit,
     Rendered,
-    Settled,
     Transformed,
 )
 from sitemap_etl.state.store import State, parse_document, put_document, read_document
@@ -203,7 +203,7 @@ class Run:
         """Return the result of a transform task."""
         return self._needed(layout.transform(unit), Transformed)
 
-    def transformed_again(self, unit: int) -> Transformed:
+    def retransformed(self, unit: int) -> Transformed:
         """Return the second result of a transform task that had to run again."""
         return self._needed(layout.again(unit), Transformed)
 
@@ -231,18 +231,18 @@ class Run:
     def is_unchanged(self, section: str) -> bool:
         """Return True if no rule was applied to a section's rows, because rows and rules are those of an earlier run.
 
-        Before `settle`, this can still change: a section can be rendered for another reason.
+        Before `decide_sections`, this can still change: a section can be rendered for another reason.
         """
         if section in self.plan.readings:
             if section not in self.merging().untouched:
                 return False
-            settled = self.receipt(layout.SETTLE, Settled)
-            return settled is None or all(self.merging().units[n][0] != section for n in settled.merge)
+            decided = self.receipt(layout.SETTLE, Decided)
+            return decided is None or all(self.merging().units[n][0] != section for n in decided.merge)
         units = self.units_of(section)
         if not units or not all(self.transformed(n).unchanged for n in units):
             return False
-        settled = self.receipt(layout.SETTLE, Settled)
-        return settled is None or not set(settled.again).intersection(units)
+        decided = self.receipt(layout.SETTLE, Decided)
+        return decided is None or not set(decided.again).intersection(units)
 
     def parts(self, section: str) -> list[Transformed]:
         """Return the results of a section's splits, or of its mirror's buckets. Empty if the section is unchanged."""
@@ -254,10 +254,10 @@ class Run:
         found = [self.transformed(n) for n in self.units_of(section)]
         if not any(part.unchanged for part in found):
             return found
-        settled = self.receipt(layout.SETTLE, Settled)
-        again = () if settled is None else settled.again
+        decided = self.receipt(layout.SETTLE, Decided)
+        repeated = () if decided is None else decided.again
         return [
-            self.transformed_again(n) if n in again else part
+            self.retransformed(n) if n in repeated else part
             for n, part in zip(self.units_of(section), found, strict=True)
         ]
 

@@ -78,9 +78,9 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     section = run.site.sections[run.plan.units[n].section]
     if section.name in run.plan.readings:
         return run.leave(name, Transformed(section.name))
-    held = run.extracted(n).held
-    if held:
-        return run.leave(name, Transformed(section.name, held=held))
+    kept_because = run.extracted(n).held
+    if kept_because:
+        return run.leave(name, Transformed(section.name, held=kept_because))
     try:
         rules = _rules(run, section)
         receipt = find_unchanged(run, n, rules.needs()) or _transform(run, n, rules, name)
@@ -93,7 +93,7 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     return run.leave(name, receipt)
 
 
-def transform_again(run: Run, n: int) -> Transformed:
+def retransform_split(run: Run, n: int) -> Transformed:
     """Transform an unchanged split `n` after all, because its section has changed. Return the second result.
 
     Raises Refused if the source has changed since the first read, on which decisions about other sections are based.

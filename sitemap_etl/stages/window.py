@@ -17,6 +17,7 @@ from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, with_column, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import (
     Following,
@@ -27,7 +28,6 @@ from sitemap_etl.stages.published import (
     remembered,
     same_definition,
 )
-from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows

@@ -79,7 +79,7 @@ class SplitDigest(Record):
 class MadeFrom(Record):
     """Digests of the rows, settings and files of a section when it was last rendered.
 
-    `stages.quiet` compares them with the current run. If they are equal, the section is not rendered. `current.json`
+    `stages.decide` compares them with the current run. If they are equal, the section is not rendered. `current.json`
     has them for each section, so its size does not depend on the number of splits.
     """
 
@@ -248,7 +248,7 @@ class SectionPlan(Record):
     columns: tuple[str, ...] = ()
 
 
-class Quiet(Record):
+class UnchangedSection(Record):
     """An unchanged section: its digests are as in the last render, so it is not rendered. Publish reads it."""
 
     made_from: MadeFrom
@@ -264,10 +264,10 @@ class Clusters(Record):
     notes: Tally = field(default_factory=Tally)  # decisions about incomplete clusters
 
 
-class Settled(RunDocument):
+class Decided(RunDocument):
     """The task result of settle: the sections that are not rendered, and tasks that have to run after all."""
 
-    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    quiet: Mapping[str, UnchangedSection] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     clusters: Clusters | None = None
     again: tuple[int, ...] = ()
@@ -282,7 +282,7 @@ class Partition(RunDocument):
     sections: Mapping[str, SectionPlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)
-    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    quiet: Mapping[str, UnchangedSection] = field(default_factory=dict)
     clusters: Clusters | None = None
 
     @property
