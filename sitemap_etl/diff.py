@@ -92,7 +92,7 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
 
 
 def _searched(locs: pa.Array, among: pa.Array) -> np.ndarray:
-    """The first places of `among` whose loc is not before these: int64, its length where there is none."""
+    """Return the first places of `among` whose loc is not before these: int64, its length if there is none."""
     at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
     return at
 

@@ -150,7 +150,7 @@ def _hash_block(words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pref
 
 
 def _last_lanes(words: np.ndarray, begins: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The lanes that begin at these bytes, of strings of which 1 to 7 bytes are left: zero-padded."""
+    """Return the lanes that begin at these bytes, of strings of which 1 to 7 bytes are left: zero-padded."""
     # A lane that begins in the last seven bytes of the buffer is read earlier and shifted down.
     late = np.maximum(begins - (len(words) - 1), 0)
     lanes: np.ndarray = words[begins - late] >> (late * 8).astype(np.uint64)

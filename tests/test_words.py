@@ -176,5 +176,19 @@ def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
     assert [f"{path.relative_to(ROOT)}: {text[:80]}" for path, text in docs if OPENING.match(text)] == []
 
 
+ARTICLE = re.compile(r"(?:A|An|The|Each|Every|These|Those|Its|True) ")
+
+
+def test_the_docstring_of_a_function_does_not_begin_with_an_article() -> None:
+    found = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and not any("property" in ast.unparse(one) for one in node.decorator_list):
+                text = ast.get_docstring(node) or ""
+                found += [f"{path.relative_to(ROOT)}:{node.lineno}: {text[:80]}"] if ARTICLE.match(text) else []
+    assert found == []
+
+
 def test_docstrings_and_comments_are_found() -> None:
     assert len(prose()) > 8_000

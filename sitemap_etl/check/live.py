@@ -202,7 +202,7 @@ class Live:
     # --- lastmod ---
 
     def _contradictions(self, seen: list[_Seen]) -> Iterator[tuple[_Seen, str]]:
-        """The pages that contradict their lastmod, and how."""
+        """Yield the pages that contradict their lastmod, and how."""
         days = Counter(visit.modified // DAY for _, visit in seen if visit.modified is not None)
         for page, visit in seen:
             if page.dated is None:

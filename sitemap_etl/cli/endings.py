@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _whole(call: _Call, code: int) -> int:
-    """The exit code of a command whose output may not have got to where it was led."""
+    """Return the exit code of a command whose output may not have got to where it was led."""
     lost = lost_output()
     if lost is None:
         return code

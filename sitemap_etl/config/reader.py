@@ -55,7 +55,7 @@ class Document:
 
 
 def read(path: Path, *, shown_as: str | None = None) -> Document:
-    """The file's values. `shown_as` is how messages name it.
+    """Return the file's values. `shown_as` is how messages name it.
 
     Raise ConfigError if the file can't be read, is not YAML, or is not a mapping. Mistakes that leave the rest
     readable are in `Document.problems`.

@@ -98,7 +98,7 @@ class Near(Frozen):
 
     @classmethod
     def of(cls, url: str, loc: str) -> Near:
-        """The loc, compared with the URL."""
+        """Return the loc, compared with the URL."""
         return cls(loc, tuple(differences(url, loc)))
 
 

@@ -37,7 +37,7 @@ def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[E
 
 
 class _Reading(Frozen):
-    """The report of a run, asked about the sections that it was the last to read, or left rows of out since then."""
+    """Report of a run about the sections that no later run has read."""
 
     report: Report
     sections: frozenset[str]

@@ -78,7 +78,7 @@ def _locs(run: Run, entry: Entry) -> pa.Array:
 
 
 def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:
-    """The order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
+    """Return the order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
     keys = sorted(changed)
     inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
     done: list[str] = []

@@ -92,7 +92,7 @@ def _dated_until(now: str, entry: Entry) -> Entry:
 
 
 def _index(run: Run, desired: Desired, number: int) -> Object:
-    """An index of the set, as it should be."""
+    """Return an index of the release, as it should be."""
     at = run.site.publish.at
     entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
     return index_object(run.site.publish.names.index_name(number), entries, run.plan.now)
@@ -164,7 +164,7 @@ def _staged(run: Run, file: File, staged: StagedFile) -> Object:
 
 
 def _read_staged(run: Run, staged: StagedFile) -> bytes:
-    """The bytes of a staged file. Raises Refused where they are gone, DamagedState where they are others."""
+    """Return the bytes of a staged file. Raises Refused if they are gone, DamagedState if they are others."""
     stored = run.staging.get(staged.staged)
     where = run.staging.url_of(staged.staged)
     if stored is None:
@@ -202,7 +202,7 @@ class Target(Frozen):
 def made_manifest(
     run: Run, target: Target, desired: Desired, retired: Sequence[Retired], numbers: Mapping[str, int]
 ) -> Manifest:
-    """The manifest of this publish; the ETags of what is yet to be written are not in it.
+    """Return the manifest of this publish; the ETags of what is yet to be written are not in it.
 
     `numbers`: section → number that no file has been given yet, whatever became of the publish that gave the last.
     """
@@ -260,7 +260,7 @@ def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
 
 
 def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
-    """The manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
+    """Return the manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
     if base is None:
         return manifest
     now = {file.key: file.stored_sha256 for file in manifest.files()}
@@ -274,7 +274,7 @@ def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
 
 
 def without_deleted(manifest: Manifest, deleted: Sequence[Retired], at: int) -> Manifest:
-    """The manifest after these files were deleted, which it remembers."""
+    """Return the manifest after these files were deleted, which it remembers."""
     gone = {item.key for item in deleted}
     return replace(
         manifest,
@@ -302,7 +302,7 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
 def retired_files(
     run: Run, desired: Desired, actual: Actual, unmanaged: Mapping[str, str | None]
 ) -> tuple[list[Retired], list[Retired]]:
-    """Those that wait, and those whose grace is over by the clock of `work`: indexes first, before what they list.
+    """Return the files whose deletion waits, and those whose grace is over by the clock of `work`: indexes first.
 
     What an interrupted publish left is retired now, but not an object that was there before it (`unmanaged`: key →
     ETag). Where `publish.to` is another place than it was, objects in the old one are not deleted.

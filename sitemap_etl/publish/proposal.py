@@ -175,7 +175,7 @@ def _closes_clusters_of(run: Run, name: str) -> bool:
 
 
 def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:
-    """Raise Refused where a section that is not read would go on listing pages of another origin than `site`."""
+    """Raise Refused if an unread section would still list pages of another origin than `site`."""
     theirs = foreign_page(run.site, entries)
     if theirs is not None:
         raise Refused(
@@ -243,7 +243,7 @@ def _read_section(
 
 
 def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
-    """The entry of a shard; its file's ETag and index are known when it is written."""
+    """Return the entry of a shard; its file's ETag and index are known when it is written."""
     names = run.site.publish.names
     staged, staged_text = shard.xml, shard.text
     published = old.text if old is not None else None
@@ -278,7 +278,7 @@ def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | No
 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
-    """The counts of a section that was rendered, after checking that every row is accounted for."""
+    """Return the counts of a section that was rendered, after checking that every row is accounted for."""
     counts, inventory = _account_rows(run, name, proposal)
     dates = Dates()
     gathered = 0
@@ -332,7 +332,7 @@ def _account_unchanged(
 
 
 def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]:
-    """The counts of a section's rows up to the rules, and how many came out of these."""
+    """Return the counts of a section's rows up to the rules, and how many came out of these."""
     counts = Counts()
     inventory = 0
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
@@ -439,7 +439,7 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
 
 
 def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
-    """The sections' states with the rows that were removed lately, of those sections that date by fingerprint.
+    """Return the sections' states with the rows that were removed lately, of those sections that date by fingerprint.
 
     Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
     or came back, are forgotten in a run with changes. A run without changes leaves the state as it is.

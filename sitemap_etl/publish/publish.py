@@ -161,7 +161,7 @@ def reason_not_to_notify(run: Run, proposal: Proposal) -> str | None:
 
 
 def refusal(run: Run, proposal: Proposal) -> Refused:
-    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway.
+    """Build the refusal: what, how much, where most of it is, how to look and how to publish anyway.
 
     A site's gate that is refused only for what its sections' gates are refused for is not reported twice.
     """

@@ -30,7 +30,7 @@ _AT_ONCE: Final = 4
 
 
 def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
-    """The files of the URLs that were added or changed within `recent:`, of all sections that are not views.
+    """Return the files of the URLs that were added or changed within `recent:`, of all sections that are not views.
 
     `sections`: of the set, also those that the site file no longer has, which a rollback brings back. Rows of a
     section's first publish do not count.
@@ -45,7 +45,7 @@ def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, Sect
 
 
 def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.Table]:
-    """The rows of these shards that changed since then, sorted by loc over all sections: SNAPSHOT tables.
+    """Yield the rows of these shards that changed since then, sorted by loc over all sections: SNAPSHOT tables.
 
     Memory holds as many shards as sections have side by side.
     """
@@ -106,7 +106,7 @@ def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> 
 
 
 def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draft]) -> dict[str, SectionState]:
-    """The sections' states with the rows that their feeds show. `drafts`: of all sections."""
+    """Return the sections' states with the rows that their feeds show. `drafts`: of all sections."""
     planned = run.partition()
     result = dict(sections)
     for name, state in sections.items():
@@ -144,7 +144,7 @@ def with_top(run: Run, name: str, state: SectionState, entries: Sequence[Entry])
 
 
 def feed_objects(run: Run, sections: dict[str, SectionState]) -> list[Object]:
-    """The feeds of every section that has some, as they should be."""
+    """Return the feeds of every section that has some, as they should be."""
     publish = run.site.publish
     hubs = run.site.ping.websub.hub if run.site.ping.websub is not None else ()
     found = []

@@ -23,7 +23,8 @@ _MOBILE: Final = f"{{{limits.NS_MOBILE}}}mobile"
 
 
 def rows_of(data: bytes) -> pa.Table:
-    """The rows of an uncompressed sitemap (frames.SNAPSHOT), in its order; columns that it does not show are null.
+    """Return the rows of an uncompressed sitemap (frames.SNAPSHOT), in its order; columns that it does not show are
+    null.
 
     Raise ValueError if sitemap_etl did not write the sitemap.
     """

@@ -21,7 +21,7 @@ _SAID = {
 
 
 def render_index(name: str, site: str, runs: Sequence[Attempt], kept: Sequence[str]) -> str:
-    """The page of all runs. `runs`: oldest first, one at least; `kept`: ids of those whose page is still there."""
+    """Return the page of all runs. `runs`: at least one, oldest first. `kept`: IDs of the runs that have a page."""
     last = runs[-1]
     good = next((run for run in reversed(runs) if run.good), None)
     shown = runs[-SHOWN:]

@@ -100,7 +100,7 @@ def counted(runs: Sequence[Attempt]) -> tuple[str, ...]:
 
 
 def nights(runs: Sequence[Attempt], own: str | None, root: str) -> list[Night]:
-    """The runs for the table, newest first. `own`: the run whose page it is."""
+    """Return the runs for the table, newest first. `own`: the run whose page it is."""
     names = counted(runs)
     return [_night(run, own, root, names) for run in reversed(runs)]
 

@@ -193,7 +193,7 @@ def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _gate(gate: Gate, name: str) -> dict[str, Any]:
-    """A gate as shown; `bar` is the share of the limit in use: 50 is the limit, 100 is twice the limit or more."""
+    """Return a gate as shown. `bar`: the used share of the limit; 50 is the limit, 100 is twice the limit or more."""
     value, limit = gate.value, gate.limit
     if name == "min_urls":
         return {"status": gate.status, "value": f"{value:,.0f}", "limit": f"minimum {limit:,.0f}", "bar": None}

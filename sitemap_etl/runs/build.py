@@ -78,12 +78,12 @@ def splits_of(run: Run) -> list[tuple[str, str]]:
 
 
 def buckets_of(run: Run) -> list[tuple[str, str]]:
-    """The same of the units of merge, which are planned by then."""
+    """Return the same for the units of merge, which are planned by then."""
     return [(section, f"bucket {bucket + 1}") for section, bucket in run.merging().units]
 
 
 def groups_of(run: Run) -> list[tuple[str, str]]:
-    """The same of the units of render, which are planned by then."""
+    """Return the same for the units of render, which are planned by then."""
     return [(section, f"group {group + 1}") for section, group in run.partition().units]
 
 
@@ -95,7 +95,7 @@ def _side_by_side(run: Run, jobs: int) -> int:
 
 @contextmanager
 def timed(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: bool = False) -> Iterator[None]:
-    """A stage that is one piece of work. `counts_itself`: its own progress takes over."""
+    """Time a stage that is one piece of work. `counts_itself`: its own progress takes over."""
     environment = run.environment
     environment.advance(stage, 0, 1)
     before = time.monotonic()

@@ -247,7 +247,9 @@ def _refusal(proposal: Proposal, old: Manifest) -> Refused:
 
 
 def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, str | None]:
-    """The mirrors of sections that are still there with all of their files; without one, all of a section is read."""
+    """Return the mirrors of sections that are still there with all of their files; without one, all of a section is
+    read.
+    """
     found: dict[str, str | None] = dict.fromkeys(sections)
     there = {stat.key for stat in run.work.list(layout.MIRRORS)}
     for name, state in sections.items():
@@ -269,7 +271,7 @@ def _in_time(run: Run, old: Manifest) -> Manifest:
 
 
 def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
-    """The entry as it was; its file is made again where the published one is another."""
+    """Return the entry as it was; its file is made again if the published one is another."""
 
     def own(file: File) -> File:
         now = published.get(file.key)
@@ -344,10 +346,9 @@ class _Difference:
         return pa.concat_tables(parts)
 
     def _keep_dates(self, section: str, before: pa.Table, undone: pa.Table | None, removed: pa.Table | None) -> None:
-        """Keep how rows of a section were read last, and how rows left that the older release does not list.
+        """Keep the last read dates of a section's rows, and of removed rows that the older release does not list.
 
-        They were read as the replaced release has them, unless it came of a rollback itself and nothing was read since
-        (`undone`).
+        They are from the replaced release, unless that was a rollback too and nothing was read since then (`undone`).
         """
         mask = pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
         rows = before.filter(mask).select(["loc", "lastmod", "fingerprint"])

@@ -232,7 +232,7 @@ def _renew(run: Run) -> None:
 
 
 def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
-    """The units of a bundle, one after the other, while the lease lasts."""
+    """Yield the units of a bundle, one after the other, while the lease lasts."""
     for n in range(*bundle):
         if n > bundle[0]:
             _renew(run)

@@ -159,12 +159,12 @@ class _Reading:
     # --- what is published ---
 
     def _manifest(self, key: str) -> Manifest | None:
-        """The manifest of an older set."""
+        """Return the manifest of an earlier release."""
         cost = f"no rollback to run {layout.run_of_manifest(key)}, and old state is not cleaned up"
         return self._document(key, Manifest, "manifests", cost, self._remove(key))
 
     def _published(self, current: Current, manifests: dict[str, Manifest]) -> Manifest | None:
-        """The manifest of the published set, which is put among those of older ones."""
+        """Return the manifest of the current release, which is put among those of earlier ones."""
         named = self.named
         if named is None:
             return manifests.get(current.manifest or "")
@@ -385,7 +385,7 @@ class _Reading:
                 self._sealed(key, "task results of runs", "that run can't be published")
 
     def _robots(self, current: Current) -> None:
-        """The copies of robots.txt. The one that is named is asked where the site's own does not answer."""
+        """Verify the copies of robots.txt. The named one is used if the site does not answer."""
         named = None if current.robots is None else current.robots.key
         for key in sorted({*self._keys(layout.ROBOTS), *([] if named is None else [named])}):
             try:
@@ -415,7 +415,7 @@ class _Reading:
         return unnaming
 
     def _tables(self, splits: Splits | None) -> None:
-        """The rows that a run did not list."""
+        """Verify the rows that a run did not list."""
         for table in splits.tables.values() if splits is not None else ():
             try:
                 there = table.key not in self.keys or read_checked(self.work, table) is not None
@@ -426,7 +426,7 @@ class _Reading:
                 self.whole["tables of reports"] += there
 
     def _sealed(self, key: str, name: str, cost: str) -> None:
-        """A record whose checksum is enough to know."""
+        """Verify a record by its checksum."""
         stored = self.work.get(key)
         try:
             if stored is not None:

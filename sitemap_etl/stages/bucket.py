@@ -136,7 +136,7 @@ class Bucket:
     # --- rows that were read ---------------------------------------------------------------------------
 
     def _fresh(self) -> _Fresh:
-        """The keys of the rows that were read, and the row that is taken for each key."""
+        """Return the keys of the rows that were read, and the row that is taken for each key."""
         columns = [KEY, GONE, ORDER]
         if self.deleted is not None:
             says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all
@@ -435,7 +435,7 @@ def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:
 
 
 def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """A hash of what each row holds in these columns: uint64. Columns of types that have no hash are left out."""
+    """Return a hash of each row's values in these columns: uint64. Columns of types without a hash are left out."""
     parts = []
     for name in sorted(set(names)):
         try:

@@ -23,7 +23,7 @@ class Generation(Frozen):
     full: bool
 
     def reading(self, everything: Reading) -> tuple[Reading, Mirror | None]:
-        """The reading of what changed since, and the mirror; or of everything, which says why, and None.
+        """Return the read of the changes since then, and the mirror; or a full read, which says why, and None.
 
         `everything`: how all of it is read. Raises DamagedState.
         """

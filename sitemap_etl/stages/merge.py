@@ -180,7 +180,7 @@ def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
 
 
 def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
-    """The mirrors of these sections as this run leaves them."""
+    """Return the mirrors of these sections as this run leaves them."""
     found = {}
     for name in sections:
         reading = run.plan.readings.get(name)

@@ -92,7 +92,7 @@ def _with_links(sampled: pa.Table, languages: int) -> pa.Table:
 def _definition(
     run: Run, name: str, found: Sequence[lastmod.Kinds]
 ) -> tuple[str | None, tuple[tuple[str, str], ...] | None]:
-    """The id of the fingerprint's definition and the kinds of its columns, as they are now.
+    """Return the id of the fingerprint's definition and the kinds of its columns, as they are now.
 
     What this run can't tell (no row was read, a column holds nothing but nulls) is as it was published.
     """
@@ -132,7 +132,7 @@ def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
 
 
 def places_of(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
-    """The rows of the index for one spool."""
+    """Yield the rows of the index for one spool."""
     borders = spool.borders
     known = frozenset(borders)
     for window, stretch in enumerate(planned):

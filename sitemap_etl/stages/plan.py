@@ -338,7 +338,7 @@ class _Sources:
         self.units += [Unit(section.name, split) for split in splits]
 
     def _add_table(self, section: Section, source: TableSource) -> None:
-        """A table: nothing of it where it is the version that is published, what changed where it has a key."""
+        """Plan the read of a table: nothing if its version is published, only changes if it has a key."""
         demand_arrival(section, self.site, self.environment)
         asked = asked_of(section, self.site, self.environment, self.now)
         table = lake.find_table(asked)

@@ -28,7 +28,7 @@ REMEMBERED: Final = timedelta(days=30)
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:
-    """The section's ranges as it was last published; none on its first publish."""
+    """Return the section's ranges as it was last published; none on its first publish."""
     if run.base is None:
         return []
     return [Range(entry.low, entry.rows, entry.body) for entry in run.base.of(section)]
@@ -125,7 +125,7 @@ def as_published(entries: Sequence[tuple[Entry, str | None]]) -> list[Published]
 def published_rows(
     run: Run, entries: Sequence[Entry], low: str, high: str | None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """The snapshot rows of these shards with locs in [low, high), ordered by loc."""
+    """Return the snapshot rows of these shards with locs in [low, high), ordered by loc."""
     schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
     tables = [run.state.snapshot(entry.snapshot, columns) for entry in entries]
     if not tables:

@@ -163,7 +163,7 @@ class Run:
         return self.base is not None and self.base.now > self.plan.now
 
     def attempt(self, name: str) -> str:
-        """A key of this attempt's own."""
+        """Return a key of this attempt's own."""
         return f"{name}-{secrets.token_hex(3)}"
 
     def leave(self, name: str, receipt: _D) -> _D:
@@ -216,7 +216,7 @@ class Run:
         return self._needed(layout.merge(unit), Transformed)
 
     def read_sections(self) -> list[str]:
-        """The sections that this run reads, in the order of the site file."""
+        """Return the sections that this run reads, in the order of the site file."""
         read = {unit.section for unit in self.plan.units} | set(self.plan.readings)
         return [name for name in self.site.sections if name in read]
 
@@ -348,9 +348,9 @@ def state_of(
 
 
 def open_run(key: str, environment: Environment, *, staging: Storage | None = None, moved: bool = False) -> Run:
-    """The run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
+    """Return the run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
 
-    Raises Refused where there is no such run, or where a release with another format began it.
+    Raises Refused if there is no such run, or where a release with another format began it.
     """
     stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:

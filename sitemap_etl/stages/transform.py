@@ -123,7 +123,7 @@ def _transform(run: Run, n: int, rules: Rules, name: str) -> Transformed:
 
 
 def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transformed:
-    """The rows of unit `n` through the rules, into files whose keys begin with `key`."""
+    """Return the rows of unit `n` through the rules, into files whose keys begin with `key`."""
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
@@ -295,7 +295,7 @@ class Inventory:
         return ends is not None
 
     def _writer(self) -> SpoolWriter:
-        """The writer of the spool, begun with the first rows that it takes, or with what is known of all."""
+        """Return the writer of the spool, begun with the first rows that it takes, or with what is known of all."""
         if self.writer is None:
             self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
         return self.writer

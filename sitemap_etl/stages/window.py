@@ -63,7 +63,7 @@ class Reader:
     def gather(
         self, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The section's inventory rows in [low, high), in no order, a table a message."""
+        """Yield the section's inventory rows in [low, high), in no order, a table a message."""
         plan = self.planned.sections[section]
         places: dict[int, dict[Place, bool]] = {}
         for window, spool, start, size, check, exact in self._messages(section, low, high):
@@ -90,7 +90,7 @@ class Reader:
             yield from self.run.resident.rows(key, low, high, columns)
 
     def _messages(self, section: str, low: str, high: str | None) -> Iterator[Row]:
-        """The rows of the index for the windows that have a part in [low, high)."""
+        """Yield the rows of the index for the windows that have a part in [low, high)."""
         plan = self.planned.sections[section]
         if plan.index is None:
             return
@@ -208,8 +208,8 @@ class Reader:
     def dated_elsewhere(
         self, section: str, low: str, high: str | None, moved: pa.Table, new: pa.Array
     ) -> pa.Table | None:
-        """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
-        back when they were read last, those that left lately when they left, this section or another.
+        """Return the dates that pages of the section have besides: those that moved had elsewhere, those that a
+        rollback took back when they were read last, those that left lately when they left, this section or another.
 
         `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null where another rule
         made it), ordered by loc, each once.

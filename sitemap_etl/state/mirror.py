@@ -49,7 +49,8 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """The keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in hexadecimal.
+    """Return the keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in
+    hexadecimal.
 
     Raises InvalidSource for types that can't be keys.
     """

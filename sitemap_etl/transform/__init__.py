@@ -50,7 +50,7 @@ class Outcome(Frozen):
 
 
 def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
-    """One batch of raw rows through the rules of its section.
+    """Return one batch of raw rows through the rules of its section.
 
     `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
     split << 40 | position); `key`: what each is, as text, if that is known. Raise InvalidSource if a column
@@ -97,14 +97,14 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
 
 
 def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | None]:
-    """The lastmod of each raw row as its source has it. Raises as `transform`."""
+    """Return the lastmod of each raw row as its source has it. Raises as `transform`."""
     rules = replace(rules, clock=rules.clock.at(read_at))
     found = source_dates(_renamed(raw, rules), rules, Tally())
     return [None] * raw.num_rows if found is None else lastmod.texts(found).to_pylist()
 
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
-    """The table with the names of the contract: all columns are renamed at once, so that two can change places.
+    """Return the table with the names of the contract: all columns are renamed at once, so that two can change places.
 
     What no rule needs may not have been read; it is not missing.
     """

@@ -146,7 +146,7 @@ def _from_rows(
 
 
 def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
-    """A site that begins as the live sitemap is."""
+    """Return a site that begins as the live sitemap is."""
     origins = settle(live.origins, wanted, _PLACEHOLDER)
     notes = [f"section {one.name}: {one.about}" for one in live.series.values()]
     notes += live.notes

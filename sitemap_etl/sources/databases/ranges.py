@@ -170,7 +170,9 @@ class _Look:
         return _TRIALS.get(self.connection.dialect, _USUAL_TRIALS)
 
     def _key(self, relation: str, values: Mapping[str, Value]) -> Key:
-        """The key by the type of the column, for which no row is read; by its least value where types are of values."""
+        """Return the key by the type of the column, for which no row is read; by its least value where types are of
+        values.
+        """
         name = quoted(self.column, self.connection.dialect)
         typed = self.connection.dialect in _CHANCE
         looked = f"{name} AS k FROM {relation} WHERE 1 = 0" if typed else f"min({name}) AS k FROM {relation}"

@@ -365,7 +365,7 @@ def _fits(text: pa.Array, pattern: str) -> pa.Array:
 
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    """The values of these lines."""
+    """Return the values of these lines."""
     wanted = [(entry.name, to_duckdb(entry.type)) for entry in schema if not pt.is_null(entry.type)]
     if not schema.names:  # a batch without columns has no rows; unneeded columns are dropped later
         return pa.RecordBatch.from_arrays([text], ["line"])

@@ -145,7 +145,7 @@ class Bucket:
             return None  # the next request for bytes reports the error
 
     def open(self, key: str, size: int, etag: str) -> Object:
-        """An object to read at any place, with its bytes and ETag as they were found."""
+        """Return an object to read at any place, with its bytes and ETag as they were found."""
         return Object(self, key, size, etag)
 
     def translated(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:

@@ -62,4 +62,4 @@ class Table(Protocol):
         """
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
-        """The rows that changed after an earlier version, as the table's own feed has them."""
+        """Yield the rows that changed after an earlier version, as the table's own feed has them."""
