@@ -96,7 +96,7 @@ def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tup
     done = call("rollback", site.path, old, *at("2026-11-03T09:00:00Z"), *moved)
     assert done.code == 2
     assert f"run {old} published pages of another site, such as https://shop.example/p/000000" in done.err
-    assert "set `site` (and where it is published) back in the site file and pass --moved" in done.err
+    assert "set `site` (and where it is published) back in the site file, and pass --moved" in done.err
     assert public() == before
     site.keys["site"] = "https://shop.example"
     forced = () if moved else ("--force", "products.max_drop")
