@@ -10,5 +10,5 @@ SITE_FILE: Final = "SITE.yaml"
 
 
 def for_file(text: str, site_file: str | None) -> str:
-    """A message whose commands name the site's file; as it is where that is not known."""
+    """Return a message whose commands name the site's file; unchanged if that is not known."""
     return text.replace(SITE_FILE, shlex.quote(site_file)) if site_file else text

@@ -346,7 +346,7 @@ def test_dates_of_a_build_say_nothing_of_single_pages(site: Website) -> None:
 def test_a_file_that_is_no_state_of_a_check_is_left_alone(site: Website, tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"notes\.json: this is no file that an earlier check has written"):
+    with pytest.raises(ConfigError, match=r"notes\.json: this file was not written by an earlier check"):
         checked(listing(site, "/p"), state=path)
     assert path.read_text() == content
     assert site.asked == []

@@ -185,7 +185,7 @@ class Crawl:
             raise
         except Exception as error:
             if len(self._targets) == 1 and isinstance(error, SitemapEtlError):
-                raise  # there is nothing else to tell of
+                raise  # nothing else to report
             self.findings.append(failure(target.name, error))
 
     def _works(self, target: Given) -> Iterator[Work]:
@@ -213,7 +213,7 @@ class Crawl:
         if not shelf.whole:
             source = shelf.find(target.key)
             if source is None:
-                self.findings.append(Finding("unreachable", target.name, detail="it is no file"))
+                self.findings.append(Finding("unreachable", target.name, detail="it is not a file"))
             else:
                 yield Work(source, shelf, target.key, sniffed(_beginning(source), source.name))
             return

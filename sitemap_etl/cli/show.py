@@ -31,7 +31,7 @@ _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
 def show_summary(summary: Summary, site_file: str, *, staged: bool = True) -> None:
-    """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
+    """Print a run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     print(f"{strong(headline(summary))}  run {summary.run_id}")
     for text in _lines(summary, site_file, width(), staged=staged):
         for line in text.split("\n"):

@@ -367,7 +367,7 @@ def _patterns(texts: tuple[str, ...]) -> list[str]:
 
 
 def _known(baseline: Path | None, *, write: bool) -> Any:
-    """The known findings. Raises ConfigError where there is no baseline to read."""
+    """Return the known findings. Raises ConfigError if there is no baseline to read."""
     if baseline is None and write:
         raise ConfigError("--write-baseline needs --baseline FILE")
     if baseline is None or write:

@@ -212,7 +212,7 @@ class Site(Settings):
         "Default: `.sitemap-etl` beside the file; none for a DAG.",
     )
     publish: PublishKey = Field(
-        description="Where the files are written. A plain text is short for `{to: …}`.", examples=["./public"]
+        description="Address that the files are written to. A plain text is short for `{to: …}`.", examples=["./public"]
     )
     urls: Urls = Field(default=Urls.standard(), description="How URLs are rewritten, and which are excluded.")
     sections: dict[SectionName, Section] = Field(
@@ -221,7 +221,7 @@ class Site(Settings):
         examples=["{pages: {from: …}}"],
     )
     ping: Ping = Field(default=Ping.standard(), description="Search engines to notify of changes.")
-    notify: Notify = Field(default=Notify.standard(), description="Who is told when a run fails.")
+    notify: Notify = Field(default=Notify.standard(), description="Receivers of messages about runs.")
     gates: Gates = Field(default=Gates.standard(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
         default=None,
@@ -230,9 +230,7 @@ class Site(Settings):
         examples=["3d"],
     )
     airflow: Airflow = Field(default=Airflow.standard(), description="How the DAG runs.")
-    keep: Integer = Field(
-        default=14, ge=1, le=10_000, description="Number of distinct published sets to keep for rollback."
-    )
+    keep: Integer = Field(default=14, ge=1, le=10_000, description="Number of distinct releases to keep for rollback.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -40,7 +40,7 @@ def open_storage(
     endpoint: str | None = None,
     durable: bool = True,
 ) -> Storage:
-    """The storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
+    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
 
     conditional_writes: False for a store that ignores or refuses If-Match; a look before each write
         stands in for it, which two writers at the same moment both pass.
@@ -49,7 +49,7 @@ def open_storage(
     endpoint: address of an S3 store; without it boto3 reads AWS_ENDPOINT_URL.
     durable: False leaves out the fsyncs in a folder: for scratch that need not outlive a power cut.
 
-    Raises `ConfigError` where the url names no storage or an option has no such value.
+    Raises `ConfigError` if the url names no storage or an option has no such value.
     """
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "file":

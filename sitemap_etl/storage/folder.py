@@ -82,7 +82,7 @@ def write_beside(path: Path, body: Body, *, durable: bool, hashed: bool) -> tupl
 
 
 def _create_beside(path: Path, *, durable: bool) -> tuple[Path, int]:
-    """A new file under a temporary name, and its descriptor."""
+    """Return a new file under a temporary name, and its descriptor."""
     for _ in range(_RACES):
         _make(path.parent, durable=durable)
         beside = temporary(path)
@@ -186,7 +186,7 @@ _TRIES: Final = 100
 
 
 def _make(folder: Path, *, durable: bool) -> None:
-    """The folder and those above it, each new one synced into the one above."""
+    """Create the folder and those above it. Each new one is synced into the one above."""
     for left in reversed(range(_TRIES)):
         try:
             folder.mkdir()

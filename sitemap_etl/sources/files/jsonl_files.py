@@ -229,7 +229,7 @@ def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | N
         line = text.slice(at, 1).view(pa.binary())[0].as_py()
         try:
             found = json.loads(line)
-            why = None if isinstance(found, dict) else "it is no object"
+            why = None if isinstance(found, dict) else "it is not an object"
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             why = f"it has half of a character ({error.reason})"
@@ -364,7 +364,7 @@ def _fits(text: pa.Array, pattern: str) -> pa.Array:
 
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    """The values of these lines."""
+    """Return the values of these lines."""
     wanted = [(entry.name, to_duckdb(entry.type)) for entry in schema if not pt.is_null(entry.type)]
     if not schema.names:  # a batch without columns has no rows; unneeded columns are dropped later
         return pa.RecordBatch.from_arrays([text], ["line"])
