@@ -59,6 +59,12 @@ def test_values_keep_their_kind_and_nested_ones_are_native(tmp_path: Path, name:
     assert found.to_pylist()[0]["video"] == {"title": "é", "tags": []}
 
 
+@pytest.mark.parametrize("blank", ["   ", "\t \t\r", " " * 5_000_000])
+def test_a_line_of_white_space_is_blank(tmp_path: Path, blank: str) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a"}, blank, {"loc": "/b"})
+    assert table(path).to_pylist() == [{"loc": "/a"}, {"loc": "/b"}]
+
+
 def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
     lines = [{"loc": f"/{n}", "price": n, "sku": n, "since": "2026-01-01", "note": NOTE} for n in range(BLOCK)]
     lines[-1] |= {"price": 0.5, "sku": "A-1", "since": "never", "exclude": "gone"}

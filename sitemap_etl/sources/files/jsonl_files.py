@@ -56,8 +56,6 @@ _HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
 """An integer that might not fit into an int64, or text that contains one."""
 _DOUBTFUL: Final = r"^[ \t\r]*[^ \t\r{]|,[ \t\r]*[\]}]"
 """Invalid lines that parsers accept as objects (another value, or an extra comma), or text that looks like them."""
-_SHORT: Final = 2
-"""Maximum bytes of a line that can be blank. An object with one key is longer."""
 _SHOWN: Final = 200
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -214,11 +212,12 @@ def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tup
 
 def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
     """Return the non-blank lines of the first `end` bytes, and their numbers."""
-    breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
+    data = np.frombuffer(block, np.uint8, end)
+    breaks = np.flatnonzero(data == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
     found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
     numbers = np.arange(len(breaks))
-    if (np.diff(offsets) > _SHORT).all():
+    if (data[offsets[:-1]] == ord("{")).all():
         return found, numbers
     filled = mask_of(pc.match_substring_regex(found.view(pa.binary()), r"\S"))
     return found.filter(pa.array(filled)), numbers[filled]
