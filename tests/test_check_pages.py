@@ -246,7 +246,7 @@ def test_what_was_visited_is_told_however_the_visits_end(site: Website) -> None:
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
     )
 
-    def interrupted(done: int, _known: int, _name: str) -> None:
+    def interrupted(_stage: str, done: int, _known: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 

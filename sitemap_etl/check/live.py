@@ -134,7 +134,7 @@ class Live:
                 with closing(visitor.visits(urls, seconds)) as visits:
                     for visit in visits:
                         found[visit.url] = visit
-                        progress(len(found), len(urls), visit.url)
+                        progress("pages", len(found), len(urls))
                 if self._agent is not OURSELVES:
                     self._compare(client, visitor.refused_ourselves, guarded=guarded)
         finally:

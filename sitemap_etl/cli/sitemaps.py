@@ -268,7 +268,7 @@ def check(
         report = check_all(
             list(targets),
             options=options,
-            progress=lambda done, known, _name: bars.advance("check", done, known),
+            progress=bars.advance,
             listed=None if file is None else file.add,
         )
         if report.ended and file is not None:
