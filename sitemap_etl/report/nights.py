@@ -197,9 +197,9 @@ def _figure(runs: Sequence[Attempt], own: str | None, name: str, value_of: Calla
     label = f"{name}: {shown}{f', {usual}' if usual else ''}; {len(runs)} runs"
     draw = line if name == "listed" else columns
     values = [point.value for point in points if point.value is not None]
-    high = max(values, default=0.0)
-    low = min(values, default=0.0) if draw is line else 0.0
-    scale = "" if not values else f"{low:,.0f} to {high:,.0f}" if low != high else f"{high:,.0f}"
+    top = max(values, default=0.0)
+    bottom = min(values, default=0.0) if draw is line else 0.0
+    scale = "" if not values else f"{bottom:,.0f} to {top:,.0f}" if bottom != top else f"{top:,.0f}"
     return Figure(name, shown, usual, unusual, draw(points, label), *_dates(runs), scale)
 
 
