@@ -95,7 +95,7 @@ def tone_of(status: str) -> str:
 
 
 def counted(runs: Sequence[Attempt]) -> tuple[str, ...]:
-    """Return the counts that have a column in the table of the runs. Those that are zero in every run are left out."""
+    """Return the counts that have a chart and a column. Those that are zero in every run are left out."""
     return tuple(name for name in COLUMNS if name == "listed" or any(_count(run, name) for run in runs))
 
 
@@ -120,8 +120,11 @@ def _night(run: Attempt, own: str | None, root: str, names: Sequence[str]) -> Ni
 
 
 def figures(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
-    """Return charts of the listed, added, changed, removed and rejected counts. `runs`: oldest first."""
-    return [_figure(runs, own, what, partial(_count, what=what)) for what in COLUMNS]
+    """Return charts of the counts of the runs, without those that are zero in every run.
+
+    `runs`: oldest first.
+    """
+    return [_figure(runs, own, what, partial(_count, what=what)) for what in counted(runs)]
 
 
 def reasons(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
