@@ -98,7 +98,7 @@ def site(s3: S3Server, tmp_path: Path) -> Path:
         for listed in client.list_objects_v2(Bucket=bucket).get("Contents", []):
             client.delete_object(Bucket=bucket, Key=listed["Key"])
     path = tmp_path / "shop.yaml"
-    path.write_text(f"{FILES['shop.yaml'].rstrip()}\n    shards: {{rows: 100}}\n")
+    path.write_text(f"{FILES['s3.yaml'].rstrip()}\n    shards: {{rows: 100}}\n")
     export(s3, tmp_path, 120)
     return path
 
