@@ -116,10 +116,11 @@ def nearest(word: str, known: Collection[str]) -> str | None:
     return folded[close[0]] if close and folded[close[0]] != word else None
 
 
-def it_has(names: Sequence[str], wanted: str = "") -> str:
-    """Return the sentence that lists columns, and asks for the one that was probably `wanted`."""
+def it_has(names: Sequence[str], wanted: str = "", then: str = "") -> str:
+    """Return the sentence that lists columns, and asks for the one that was probably `wanted`. `then`: the next one."""
     close = nearest(wanted, names) if wanted else None
-    return f"It has: {columns_in_words(names)}" + (f". Did you mean {close}?" if close else "")
+    listed = f"It has: {columns_in_words(names)}" + (f". Did you mean {close}?" if close else "")
+    return f"{listed}{'' if close else '.'} {then}" if then else listed
 
 
 def columns_in_words(names: Sequence[str]) -> str:

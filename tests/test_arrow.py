@@ -208,3 +208,27 @@ def test_rows_are_taken_of_slices_whose_memory_ends_anywhere(kind: pa.DataType, 
             found.validate(full=True)
             assert found.equals(table.take(pa.array(order)))
     assert arrow.taken(table.slice(0, 0), np.empty(0, np.int64)).num_rows == 0
+
+
+CUT = [
+    b"",
+    b"a\n\0",
+    "ü\u0800\ud7ff\ue000\U00010000\U0010ffff".encode(),
+    b"\xff",
+    b"\xc3",
+    b"\xc0\x80",
+    b"\xe0\x9f\xbf",
+]
+CUT += [b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xe2\x82", b"\xf1\x80\x80"]
+
+
+@given(
+    st.lists(st.none() | st.lists(st.sampled_from(CUT) | st.binary(max_size=5), max_size=4).map(b"".join)),
+    st.integers(0, 3),
+)
+def test_bytes_that_are_not_utf_8_are_shown_and_the_others_read(values: list[bytes | None], skipped: int) -> None:
+    column = pa.array(values, pa.binary()).slice(min(skipped, len(values)))
+    found = arrow.text_of(column)
+    found.validate(full=True)
+    expected = [None if raw is None else raw.decode("utf-8", "backslashreplace") for raw in column.to_pylist()]
+    assert (found.type, found.to_pylist()) == (pa.string(), expected)

@@ -162,7 +162,8 @@ SOURCES = {
         2,
         "params.token: the environment variable TOKEN is not set",
     ),
-    "missing loc": (csv_of("url,title\n/a,A\n"), 2, "no column 'loc'. It has: url, title", "columns: {loc: …}"),
+    "missing loc": (csv_of("url,title\n/a,A\n"), 2, "It has: url, title. Use `AS loc`", "columns: {loc: …}"),
+    "loc in capitals": (csv_of("LOC,title\n/a,A\n"), 2, "no column 'loc'", "Did you mean LOC? Use `AS loc`"),
     "broken row": (csv_of("loc,x\n/a,1\n/b,1,2,3\n"), 2, "products.csv line 3: expected 2 fields", "found 4"),
     "a column that is always read, twice": (
         csv_of("loc,lastmod,lastmod\n/a,2026-01-01,2026-01-02\n"),

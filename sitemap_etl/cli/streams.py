@@ -1,7 +1,7 @@
 """Standard streams for a job that continues when nobody reads them any more.
 
-A reader who has had enough, a disk that is full under a log, a stream that was closed before we started, a terminal
-that can't show a character: none of them ends a command or turns its exit code.
+None of these ends a command or changes its exit code: a reader that stops reading, a full disk under a log, a stream
+that was closed before the start, and a terminal that can't show a character.
 """
 
 from __future__ import annotations

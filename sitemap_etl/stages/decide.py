@@ -38,7 +38,7 @@ LISTED_ALREADY: Final = "listed already by "
 
 
 def decide_sections(run: Run) -> Decided:
-    """Find the sections that were read and stay as published. Return the receipt."""
+    """Find the sections that were read and are unchanged, and return the task result."""
     done = run.receipt(layout.SETTLE, Decided)
     if done is not None:
         return done
@@ -120,7 +120,7 @@ def _unchanged_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Unch
 
 
 def _inputs(one: MadeFrom) -> tuple[Any, ...]:
-    """Return a digest of everything that a section is made from."""
+    """Return everything that a section is made from, for comparison."""
     return one.rows, one.sums, one.form, one.others, one.made
 
 
@@ -130,7 +130,7 @@ def digests_of_run(
     """Return the record of each section that was read, for the next run. None: it must be rendered in any case.
 
     `rendered`: section that was rendered → its listed pages with a lastmod; None if rendering reports
-    something that would be missing if it were not done. `mirrors`: those of this run, by section.
+    something that would be missing if it were not done. `mirrors`: the mirrors of this run, by section.
     """
     found: dict[str, MadeFrom | None] = {}
     for name in digests.read:

@@ -1,9 +1,8 @@
 """A run, opened by one of its tasks: its plan, its staging folder, and the results of its tasks.
 
 Tasks pass on the key of a run and a number. Everything else that a task needs is in the run's folder:
-the plan, and the receipts of the tasks before it. Every attempt writes under names of its own; its
-receipt, put last and only where there is none, names the attempt that counts. A receipt never changes,
-so a process reads each once.
+the plan, and the results of earlier tasks. Each attempt of a task writes under names that no other attempt uses. The
+first result that is stored names the attempt that counts. It never changes, so a process reads it once.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     if "loc" not in order:
         raise InvalidSource(
             f"section {rules.section}: {rules.settings.place} has no column 'loc'. "
-            f"{it_has(rules.available or names, 'loc')}. Use `AS loc` in the SELECT, or set `columns: {{loc: …}}`"
+            f"{it_has(rules.available or names, 'loc', 'Use `AS loc` in the SELECT, or set `columns: {loc: …}`')}"
         )
     loc = renamed.column("loc")
     if not (is_text(loc.type) or pa.types.is_null(loc.type)):

@@ -1,6 +1,6 @@
 """Notes on addresses that are listed, but are most likely not as they were meant.
 
-Whole buffers are searched for bytes that such addresses have. Patterns are applied only if there are some.
+Buffers are searched for the bytes that such addresses have. Patterns are applied only if some are found.
 """
 
 from __future__ import annotations

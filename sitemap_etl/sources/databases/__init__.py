@@ -1,4 +1,4 @@
-"""Databases: one SELECT, read whole or in key ranges.
+"""One SELECT of a database, read whole or in key ranges.
 
 database, session     reading a SELECT; session settings, time limits and cancellation
 ranges, keys, losses  bounds of splits; the split column; warnings about rows that splits can lose

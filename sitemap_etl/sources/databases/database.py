@@ -1,8 +1,8 @@
-"""One SELECT over a database, read in batches, whole or in the key ranges that `ranges` has planned.
+"""Read one SELECT in batches, whole or in the key ranges that `ranges` has planned.
 
-A split is a range of the `split` column (`keys`), never an OFFSET. Every split is a transaction of its own: rows that
-change their key meanwhile may be seen twice or not at all (`losses`), unless the transactions read one snapshot. Bound
-are the values given and, in a split, `:split_from` and `:split_to`.
+A split is a range of the `split` column (`keys`), never an OFFSET. Every split is a separate transaction: rows that
+change their key meanwhile can be read twice or not at all (`losses`), unless the transactions read one snapshot. The
+given values are bound to the statement, and those of a split to `:split_from` and `:split_to`.
 
 `label` names the source in messages: the connection and the file of the SELECT, never the URI.
 """

@@ -265,7 +265,7 @@ class Clusters(Record):
 
 
 class Decided(RunDocument):
-    """The task result of settle: the sections that are not rendered, and tasks that have to run after all."""
+    """The task result of decide: the sections that are not rendered, and the tasks that retransform runs."""
 
     quiet: Mapping[str, UnchangedSection] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
