@@ -33,7 +33,7 @@ airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 distributed: $(READY) ## a site on Celery workers, of which one dies in render and one in publish (needs redis-server)
 	@$(BIN)/python -m demo.distributed
 
-pictures: $(READY) ## the pictures of Airflow in docs/images, taken of the demo in Chromium
+pictures: $(READY) ## the pictures of reports and of Airflow in docs/images, taken in Chromium
 	@$(BIN)/python -m demo.pictures
 
 preflight: check ## in a minute: what a change breaks although nothing is wrong; run it before each commit

@@ -18,6 +18,9 @@ RUN_SECONDS = 600
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--hide-scrollbars")
 
 
+Look = Literal["light", "dark", "null"]
+
+
 class Operator:
     """Somebody who is logged in to an Airflow at `address`."""
 
@@ -57,6 +60,12 @@ class Operator:
         badge = self.page.get_by_test_id("state-badge").first
         expect(badge).to_have_text("Success", timeout=RUN_SECONDS * 1000)
 
+    def choose_colors(self, name: str) -> None:
+        """Choose `Dark Mode` or `Light Mode` in the user's menu."""
+        self.page.get_by_role("button", name="User").click()
+        self.page.get_by_role("menuitem", name="Appearance").hover()
+        self.page.get_by_role("menuitemradio", name=name).click()
+
     def tab(self, name: str) -> FrameLocator:
         """Open a tab of the page at hand; gives what it shows of ours."""
         self.page.get_by_role("link", name=name, exact=True).click()
@@ -68,8 +77,12 @@ class Operator:
 
 
 @contextmanager
-def operator(address: str, *, look: Literal["light", "dark"] = "light", **page: Any) -> Iterator[Operator]:
-    """A browser of its own with one page, until the end of the block. `page`: of playwright's `new_page`."""
+def operator(address: str, *, look: Look = "light", **page: Any) -> Iterator[Operator]:
+    """A browser of its own with one page, until the end of the block. `page`: of playwright's `new_page`.
+
+    `look`: the colors that the system asks for in each frame. With `null`, frames follow the page around them, as they
+    do for people.
+    """
     with sync_playwright() as playwright:
         browser: Browser = playwright.chromium.launch(executable_path=PROGRAM, args=list(_OPTIONS))
         try:

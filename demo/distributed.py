@@ -211,7 +211,7 @@ def _until(what: Callable[[], str | None], told: str) -> str:
         with suppress(OSError):
             if (found := what()) is not None:
                 return found
-        time.sleep(0.2)
+        time.sleep(0.5)
     raise RuntimeError(f"{told}: not within {RUN_SECONDS} s")
 
 

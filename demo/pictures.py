@@ -1,4 +1,4 @@
-"""`make pictures`: the pictures of Airflow in the documentation, taken of the demo after some nights."""
+"""`make pictures`: the pictures of reports and of Airflow in the documentation, taken after some runs of the demo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+from demo import reports
 from demo.browser import Operator, operator
 from demo.bucket import embedded
 from demo.catalogue import make
@@ -31,10 +32,11 @@ _READY = 240
 
 
 def main() -> int:
-    """Take the pictures; gives the exit code."""
+    """Take the pictures, and return the exit code."""
     parser = argparse.ArgumentParser(prog="make pictures", description=__doc__)
     parser.add_argument("--to", type=Path, default=IMAGES, help="the folder they are put into")
     folder = parser.parse_args().to
+    reports.take(folder)
     with tempfile.TemporaryDirectory() as scratch:
         home = Home(Path(scratch))
         last = _nights(home)

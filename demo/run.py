@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import json
 import re
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from demo.bucket import PRIVATE, PUBLIC, Bucket, embedded
 from demo.catalogue import make
-from demo.surroundings import AIRFLOW, PROJECT, Home
+from demo.surroundings import AIRFLOW, DAG, PROJECT, Home
 from sitemap_etl.cli.show import show_summary
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Summary
@@ -36,16 +37,18 @@ def main() -> int:
     home = Home(options.home.resolve())
     with home.locked():
         started = time.monotonic()
-        rows = make(home.catalogue, options.day)
-        told = ", ".join(f"{name} {count:,}" for name, count in rows.items())
-        _step(f"Catalogue   {_shown(home.catalogue)}: {sum(rows.values()):,} rows ({told})")
-        with embedded(home.bucket) as bucket:
-            _step(f"Bucket      s3://{PUBLIC} and s3://{PRIVATE} at {bucket.endpoint}, kept in {_shown(home.bucket)}")
-            code = _run_dag(home, bucket)
-            if code:
-                return code
-            summary = _newest_summary(bucket)
-            _show(home, bucket, summary, options.day, time.monotonic() - started)
+        with _airflow(home) as airflow:  # it migrates its database meanwhile
+            rows = make(home.catalogue, options.day)
+            counts = ", ".join(f"{name} {count:,}" for name, count in rows.items())
+            _step(f"Catalogue   {_shown(home.catalogue)}: {sum(rows.values()):,} rows ({counts})")
+            with embedded(home.bucket) as bucket:
+                where = f"at {bucket.endpoint}, kept in {_shown(home.bucket)}"
+                _step(f"Bucket      s3://{PUBLIC} and s3://{PRIVATE} {where}")
+                code = _run_dag(home, airflow, bucket)
+                if code:
+                    return code
+                summary = _newest_summary(bucket)
+                _show(home, bucket, summary, options.day, time.monotonic() - started)
     return 0
 
 
@@ -57,28 +60,33 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
 
 
-def _run_dag(home: Home, bucket: Bucket) -> int:
-    """`airflow dags test demo`, its log in a file; gives its exit code."""
+def _airflow(home: Home) -> subprocess.Popen[str]:
+    """Start the process in which Airflow runs the DAG; it waits for the bucket's address."""
+    return subprocess.Popen(  # noqa: S603 - our own
+        DAG,
+        cwd=PROJECT,
+        env=home.environ() | {"SITEMAP_ETL_SITES": str(PROJECT / "sites")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def _run_dag(home: Home, airflow: subprocess.Popen[str], bucket: Bucket) -> int:
+    """Run the DAG, its log in a file; gives the exit code."""
     log = home.folder / "airflow.log"
-    log.unlink(missing_ok=True)
-    environ = home.environ() | bucket.env | {"SITEMAP_ETL_SITES": str(PROJECT / "sites")}
-    _step(f"Airflow     the DAG of {SITE}: airflow dags test demo (log: {_shown(log)})")
-    try:
-        home.migrate(environ, log)
-    except subprocess.CalledProcessError as error:
-        return _fail(log, error.returncode)
+    _step(f"Airflow     one run of the DAG of {SITE} (log: {_shown(log)})")
+    assert airflow.stdin is not None
+    assert airflow.stdout is not None
+    with contextlib.suppress(BrokenPipeError):  # it failed before, and its output says why
+        airflow.stdin.write(json.dumps(bucket.env) + "\n")
+        airflow.stdin.flush()
     done: Counter[str] = Counter()
-    # The bucket is the one that was kept, though its port may be another.
-    command = [AIRFLOW, "dags", "test", "demo", "--conf", '{"moved": true}']
-    with (
-        log.open("a") as out,
-        subprocess.Popen(  # noqa: S603 - our own
-            command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-        ) as process,
-    ):
-        assert process.stdout is not None
+    with log.open("w") as out:
         last = ""
-        for line in process.stdout:
+        for line in airflow.stdout:
             out.write(line)
             ended = _ENDED.search(line)
             if ended:
@@ -88,7 +96,8 @@ def _run_dag(home: Home, bucket: Bucket) -> int:
                 done[last] += 1
         if last:
             _tell_stage(last, done[last])
-    return _fail(log, process.returncode) if process.returncode else 0
+    code = airflow.wait()
+    return _fail(log, code) if code else 0
 
 
 def _tell_stage(name: str, count: int) -> None:

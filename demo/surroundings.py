@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 AIRFLOW = str(Path(sys.executable).with_name("airflow"))
+DAG = (sys.executable, "-m", "demo.dag")
+"""The command of the process described in `demo.dag`."""
 
 
 class Home:
@@ -77,14 +78,14 @@ class Home:
         found: str = json.loads(self.passwords.read_text())["admin"]
         return found
 
-    def migrate(self, environ: dict[str, str], log: Path) -> None:
-        """Make Airflow's database, or bring it up to date, once for a version. Raises CalledProcessError."""
+    def migrate(self) -> None:
+        """Make Airflow's database, or bring it up to date, once for a version. The environment is `environ`."""
         mark, version = self.airflow / "migrated", metadata.version("apache-airflow")
         if (self.airflow / "airflow.db").is_file() and mark.is_file() and mark.read_text() == version:
             return
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
-            subprocess.run([AIRFLOW, "db", "migrate"], env=environ, stdout=out, stderr=out, check=True)  # noqa: S603 - our own
+        from airflow.utils.db import upgradedb
+
+        upgradedb()
         mark.write_text(version)
 
 

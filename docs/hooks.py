@@ -1,12 +1,20 @@
-"""Additions of `make docs` to pages: codes of `check` and keys of its JSON, which are in the package alone."""
+"""Additions of `make docs` to the site: the version, codes of `check` and keys of its JSON."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 PAGES = {"reference/check-codes.md": "check-codes.md", "reference/json.md": "json.md"}
 """Pages with generated parts, and the file in `build` that has each of them."""
+
+
+def on_config(config: Any) -> Any:
+    """Return the configuration, with the version in the name of the site."""
+    version = re.search(r'__version__ = "(.+)"', Path("sitemap_etl/__init__.py").read_text("utf-8"))
+    config.site_name = f"{config.site_name} {version[1] if version else ''}".rstrip()
+    return config
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

@@ -67,7 +67,7 @@ class Alert(Frozen):
         return f"{self.name} ({self.site}): {_SAID.get(self.status, self.status)}"
 
     def text(self) -> str:
-        """The message as a person reads it."""
+        """Return the message as a person reads it."""
         lines = [self.title()]
         lines += [] if self.reason is None else [self.reason]
         changes = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count)
@@ -79,7 +79,7 @@ class Alert(Frozen):
         return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
 
     def to_json(self) -> dict[str, Any]:
-        """The message as a program reads it."""
+        """Return the message as a program reads it."""
         return {
             "version": VERSION,
             **asdict(self),
@@ -89,7 +89,7 @@ class Alert(Frozen):
         }
 
     def to_slack(self) -> dict[str, Any]:
-        """The message in the form of Slack's incoming webhooks, in which &, < and > are markup."""
+        """Return the message in the form of Slack's incoming webhooks, in which &, < and > are markup."""
         return {"text": self.text().replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
 
 

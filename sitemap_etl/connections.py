@@ -195,7 +195,7 @@ def _from_uri(text: str) -> Connection:
         raise ConfigError(_jdbc(text))
     scheme, colon, rest = text.partition("://")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
-        raise ConfigError(f"the connection is no URI: expected, for example, {_EXAMPLE}")
+        raise ConfigError(f"the connection is not a URI: expected, for example, {_EXAMPLE}")
     scheme = scheme.lower()
     if scheme.startswith(_FILES):
         # A relative path has three slashes, an absolute one four.

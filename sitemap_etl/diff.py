@@ -65,7 +65,7 @@ class Compared(Frozen):
 def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
     """Return the position of each loc in `among` (both sorted, `among` without duplicates), or -1: int64.
 
-    From night to night most locs keep their neighbours. So a few are looked up, and of the others between two of them
+    From run to run most locs keep their neighbours. So a few are looked up, and of the others between two of them
     it is tried whether they stand as far from the one or the other as they did: that is a third of the price of
     looking up all.
     """
@@ -92,7 +92,7 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
 
 
 def _searched(locs: pa.Array, among: pa.Array) -> np.ndarray:
-    """The first places of `among` whose loc is not before these: int64, its length where there is none."""
+    """Return the first places of `among` whose loc is not before these: int64, its length if there is none."""
     at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
     return at
 

@@ -162,7 +162,7 @@ def filled(table: pa.Table) -> list[str]:
 
 
 def without_fingerprints(rows: pa.Table) -> pa.Table:
-    """The rows without what tells whether they have changed: another definition made their fingerprints."""
+    """Return the rows without what tells whether they have changed: another definition made their fingerprints."""
     return with_column(rows, "fingerprint", nulls(rows.num_rows, pa.uint64()))
 
 

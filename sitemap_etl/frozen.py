@@ -11,7 +11,7 @@ from typing import Any, ClassVar, dataclass_transform
 class Frozen:
     """Makes each class derived from it a frozen dataclass.
 
-    What instances do is written here, once. The decorator writes it anew for each class, as source that is compiled:
+    What instances do is written here, once. The decorator writes it again for each class, as source that is compiled:
     with two hundred classes that is a fifth of what a small run costs.
     """
 

@@ -98,7 +98,7 @@ def _hashed(values: pa.Array, offsets: np.ndarray, data: np.ndarray) -> np.ndarr
 def _hash_even(words: np.ndarray, start: int, length: int, rows: int) -> np.ndarray:
     """Hashes of neighbouring strings of one length, the first of which begins at byte `start`.
 
-    `words[i]` are the eight bytes that begin at byte i. The same lane of all strings lies there at even distances, and
+    `words[i]` are the eight bytes that begin at byte i. The same lane of all strings is at even distances, and
     is read without looking up where each begins: a third of the price. What the lanes make of the seed in which all
     strings are the same, it makes of it once.
     """
@@ -150,7 +150,7 @@ def _hash_block(words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pref
 
 
 def _last_lanes(words: np.ndarray, begins: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The lanes that begin at these bytes, of strings of which 1 to 7 bytes are left: zero-padded."""
+    """Return the lanes that begin at these bytes, of strings of which 1 to 7 bytes are left: zero-padded."""
     # A lane that begins in the last seven bytes of the buffer is read earlier and shifted down.
     late = np.maximum(begins - (len(words) - 1), 0)
     lanes: np.ndarray = words[begins - late] >> (late * 8).astype(np.uint64)

@@ -59,7 +59,7 @@ PUT_BYTES: Final = 5 * 1024**3
 KEY_BYTES: Final = 1_024
 """Bytes of a key in UTF-8."""
 
-# --- What is believed of a date --------------------------------------------------------------
+# --- Limits of plausible dates --------------------------------------------------------------
 LASTMOD_FIRST_YEAR: Final = 1990
 """First year of a plausible lastmod. Earlier ones are placeholders, because no page is older than the web."""
 

@@ -60,7 +60,7 @@ def test_a_time_of_day_needs_runs_that_begin_at_one(tmp_path: Path, schedule: An
 
 
 def test_a_deadline_of_which_nobody_would_hear_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="done_by: nobody would be told"):
+    with pytest.raises(ConfigError, match="done_by: no message would be sent"):
         deadline(tmp_path, "0 2 * * *", "05:00", on=["failed"], webhook="https://hooks.example/1")
 
 

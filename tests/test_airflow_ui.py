@@ -24,7 +24,7 @@ import httpx
 import psutil
 import pytest
 import yaml
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from demo.browser import operator
 from tests.support.airflow import PROJECT
@@ -391,6 +391,9 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(se
                 asked = on_other_hosts(someone.page, address)
                 someone.log_in("admin", served.password)
                 dry = someone.trigger("demo", {"dry_run": True, "now": "2026-11-22T02:00:00Z", "reason": "a test"})
+                someone.page.goto("about:blank")  # or the page draws all the time what goes on
+                until(lambda: api.get(f"/dags/demo/dagRuns/{dry}").json()["state"] == "success", 400)
+                someone.open(f"/dags/demo/runs/{dry}")
                 someone.wait_for_run()
                 assert api.get(f"/dags/demo/dagRuns/{dry}").json()["conf"]["dry_run"] is True
                 report = someone.tab("Sitemap report")
@@ -405,6 +408,13 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(se
                 site.get_by_role("link", name="Latest run").click()
                 site.get_by_role("heading", name="Published").wait_for()
                 assert asked == []
+            with operator(address, look="null") as someone:
+                someone.log_in("admin", served.password)
+                someone.open("/plugin/sitemaps")
+                page = someone.frame("Sitemaps").locator("body")
+                for name, color in (("Dark Mode", "rgb(20, 23, 27)"), ("Light Mode", "rgb(255, 255, 255)")):
+                    someone.choose_colors(name)
+                    expect(page).to_have_css("background-color", color)
 
             # A broken site file, after more than one look at it: told by file and key, and no other DAG is gone.
             errors = api.get("/importErrors").json()["import_errors"]

@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def codes(done: Done) -> dict[str, str]:
-    assert done.err.strip() == "" or done.err.startswith("check: "), done.err
+    assert done.err.strip() == "" or done.err.startswith("files: "), done.err
     return {finding["code"]: finding["severity"] for finding in done.json["findings"]}
 
 

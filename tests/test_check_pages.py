@@ -246,7 +246,7 @@ def test_what_was_visited_is_told_however_the_visits_end(site: Website) -> None:
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
     )
 
-    def interrupted(done: int, _known: int, _name: str) -> None:
+    def interrupted(_stage: str, done: int, _known: int) -> None:
         if done == 3:
             raise KeyboardInterrupt
 
@@ -346,7 +346,7 @@ def test_dates_of_a_build_say_nothing_of_single_pages(site: Website) -> None:
 def test_a_file_that_is_no_state_of_a_check_is_left_alone(site: Website, tmp_path: Path, content: str) -> None:
     path = tmp_path / "notes.json"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"notes\.json: this is no file that an earlier check has written"):
+    with pytest.raises(ConfigError, match=r"notes\.json: this file was not written by an earlier check"):
         checked(listing(site, "/p"), state=path)
     assert path.read_text() == content
     assert site.asked == []

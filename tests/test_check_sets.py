@@ -34,6 +34,7 @@ from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.alternates import Links
 from sitemap_etl.check.cross_file import CrossFile, Look, Spill
 from sitemap_etl.check.listing import listings
+from tests.support.website import website
 
 MAPS = "https://shop.example/maps/"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -359,13 +360,27 @@ def test_a_listing_follows_an_index_in_an_index_and_names_what_it_could_not_read
     ]
 
 
-def test_progress_tells_each_file(tmp_path: Path) -> None:
-    told: list[tuple[int, int, str]] = []
-    for name, data in {"sitemap.xml": index(A), "a.xml": FINE}.items():
-        (tmp_path / name).write_bytes(data)
-    check([str(tmp_path / "sitemap.xml")], options=Options(now=NOW), progress=lambda *step: told.append(step))
-    assert [(done, Path(name).name) for done, _, name in told] == [(1, "sitemap.xml"), (2, "a.xml")]
-    assert told[-1][:2] == (2, 2)
+@pytest.mark.parametrize(("target", "first", "files"), [("folder", 10, 10), ("sitemap.xml", 9, 9), ("web", 2, 11)])
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_progress_counts_each_file_once_and_forgets_none(
+    tmp_path: Path, target: str, first: int, files: int, jobs: int
+) -> None:
+    steps: list[tuple[str, int, int]] = []
+    with website() as site:
+        names = [f"{n}.xml" for n in range(8)]
+        made = {
+            "robots.txt": f"Sitemap: {site.root}/sitemap.xml\n".encode(),
+            "sitemap.xml": index(*(f"{site.root}/{name}" for name in [*names, "missing.xml"])),
+        } | dict.fromkeys(names, FINE)
+        for name, data in made.items():
+            (tmp_path / name).write_bytes(data)
+            site.answers[f"/{name}"] = (200, {}, data)
+        where = {"folder": str(tmp_path), "web": f"{site.root}/robots.txt"}.get(target, str(tmp_path / target))
+        options = Options(now=NOW, jobs=jobs, robots=False)
+        check([where], options=options, progress=lambda *step: steps.append(step))
+    assert [(stage, done) for stage, done, _ in steps] == [("files", n + 1) for n in range(files)]
+    known = [known for _, _, known in steps]
+    assert (known[0], known[-1], known) == (first, files, sorted(known))
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ NOWHERE = {
     "itms-apps://x/app": "it redirects to itms-apps://x/app, which is neither http nor https",
     "file:///etc/passwd": "it redirects to file:///etc/passwd, which is neither http nor https",
     "https:///s.xml": "it redirects to https:///s.xml, which has no host",
-    "//[": "it redirects to //[, which is no valid address",
+    "//[": "it redirects to //[, which is not a valid address",
     "https://127.0.0.1:99999/": "it redirects to https://127.0.0.1:99999/, whose port is not a number from 1 to 65535",
     "http://[::bad": "{root}/s.xml redirects to no valid address",
     "http://me:secret@[::bad": "{root}/s.xml redirects to no valid address",

@@ -266,7 +266,7 @@ def test_addresses_of_a_sample_are_judged_by_the_rules_of_a_run(odd: str, rule: 
     Path("x.csv").write_text("url\n" + "".join(f"/{n}\n" for n in range(60)) + f"{odd}\n")
     site = started("x.csv", "--site", "https://shop.example")
     assert site.get("urls") == rule
-    said = "url: 1 of 61 values are no addresses (header row), such as 'url': a run rejects them"
+    said = "url: 1 of 61 values are not addresses (header row), such as 'url': a run rejects them"
     assert (said in site["json"]["notes"]) == (odd == "url")
     if odd != "url":
         runs(61)

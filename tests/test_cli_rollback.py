@@ -67,7 +67,7 @@ def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite
     before = call("history", site.path).out
     done = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"))
     assert (done.code, done.err) == (0, "")
-    assert done.out == f"The set of run {old} is the one that is published. Nothing was written\n"
+    assert done.out == f"The release of run {old} is published already. Nothing was written\n"
     as_json = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"), "--json").json
     assert (as_json["status"], as_json["run_id"], as_json["exit"]) == ("unchanged", old, 0)
     assert set(as_json) >= RUN_KEYS
@@ -78,7 +78,7 @@ def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None
     assert call("rollback", site.path).code == 2
     run(site, 1)
     done = call("rollback", site.path)
-    assert (done.code, done.err) == (2, "shop: the current set is the only one\n")
+    assert (done.code, done.err) == (2, "shop: the current release is the only one\n")
 
 
 @pytest.mark.parametrize("moved", [(), ("--moved",)])
@@ -96,7 +96,7 @@ def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tup
     done = call("rollback", site.path, old, *at("2026-11-03T09:00:00Z"), *moved)
     assert done.code == 2
     assert f"run {old} published pages of another site, such as https://shop.example/p/000000" in done.err
-    assert "set `site` (and where it is published) back in the site file and pass --moved" in done.err
+    assert "set `site` (and where it is published) back in the site file, and pass --moved" in done.err
     assert public() == before
     site.keys["site"] = "https://shop.example"
     forced = () if moved else ("--force", "products.max_drop")

@@ -88,7 +88,7 @@ def test_after_a_rollback_the_time_is_that_of_the_rollback(site: TestSite) -> No
     site.export("p", titled(2))
     site.night(2)
     roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=3)), reason=None)
-    with pytest.raises(Refused, match="the published set is from 2026-11-04T02:00:00Z"):
+    with pytest.raises(Refused, match="the last release is from 2026-11-04T02:00:00Z"):
         site.night(3)
     assert site.night(5).summary.status == "published"
 
@@ -106,7 +106,7 @@ def test_a_clock_that_is_far_from_the_stores_is_refused_with_both_times(site: Te
         run_locally(site.load(), Options(), replace(environment, clock=lambda: wrong), jobs=1)
     for shown in (f"The clock of this run says {instant(wrong)}", "says 2026-11-03T02:00:00Z", "of this machine"):
         assert shown in str(refused.value)
-    assert "the published set" not in str(refused.value)
+    assert "the last release" not in str(refused.value)
     assert files(site) == before
 
 
@@ -218,7 +218,7 @@ def test_a_set_from_the_future_is_refused_and_the_message_says_how_to_leave_it(f
     with pytest.raises(Refused) as refused:
         fast.night(3)
     told = str(refused.value)
-    assert "the published set is from 2027-11-02T02:00:00Z" in told
+    assert "the last release is from 2027-11-02T02:00:00Z" in told
     assert "says 2026-11-03T02:00:00Z" in told
     assert f"rollback SITE.yaml {fast.manifest().run_id}" in told
     assert '--now 2026-11-03T02:00:00Z --reason "…"' in told

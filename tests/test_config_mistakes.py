@@ -316,6 +316,7 @@ SECTION_MISTAKES = [
     ("from: {csv: a.csv, null: []}", 'expected words in quotes, such as ["\\\\N", "NULL"]'),
     ("from: {csv: a.csv, null: [[a]]}", 'expected words in quotes, such as ["\\\\N", "NULL"]'),
     ("from: {jsonl: a, header: [loc]}", "from.header: belongs to csv, not to jsonl"),
+    ("from: {jsonl: a, timeot: 5}", "from.timeot: unknown key; did you mean timeout?"),
     ("from: {csv: ftp://x/a.csv}", "expected a path or s3://…, got ftp://…"),
     ("from: {csv: a.csv, sql: a.sql, query: SELECT}", "has both `sql:` (a file) and `query:`"),
     ("from: {database: c}", "needs `sql:` or `query:`"),

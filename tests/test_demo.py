@@ -31,6 +31,18 @@ def test_a_run_shows_what_it_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_an_airflow_that_does_not_start_ends_the_demo_with_the_end_of_its_log(tmp_path: Path) -> None:
+    (tmp_path / "airflow").mkdir()
+    (tmp_path / "airflow" / "airflow.db").write_text("no database")
+    command = [sys.executable, "-m", "demo.run", "--home", str(tmp_path)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "file is not a database" in done.stdout
+    assert f"The demo failed (exit 1). The whole log: {tmp_path}/airflow.log" in done.stdout
+    assert not done.stderr
+
+
+@pytest.mark.thorough
 def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path: Path) -> None:
     rows = make(tmp_path / "a")
     assert rows == make(tmp_path / "a") == make(tmp_path / "b")

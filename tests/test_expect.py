@@ -211,9 +211,9 @@ def test_sums_of_files_are_manifests() -> None:
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ('{"files": [', Unavailable, "is no whole JSON, it may still be written"),
-        pytest.param("[" * 100_000, Unavailable, "is no whole JSON", id="nested"),
-        pytest.param('{"rows": ' + "9" * 5_000, Unavailable, "is no whole JSON", id="a long number"),
+        ('{"files": [', Unavailable, "is not complete JSON, it may still be written"),
+        pytest.param("[" * 100_000, Unavailable, "is not complete JSON", id="nested"),
+        pytest.param('{"rows": ' + "9" * 5_000, Unavailable, "is not complete JSON", id="a long number"),
         ("", Unavailable, "names no file"),
         ('{"files": []}', Unavailable, "names no file"),
         ('{"parts": ["a"]}', InvalidSource, 'expected "files" or "entries", got parts'),
@@ -251,7 +251,7 @@ def test_a_file_of_the_manifest_that_is_missing_or_another_one_is_told(export: F
     expected = manifest(export, {"name": "a.parquet", "sha256": A[::-1]})
     assert f"the sha256 of a.parquet is {A}, and its manifest says {A[::-1]}" in export.why(expected)
     assert export.whole(manifest(export, {"name": "a.parquet", "sha256": A.upper(), "rows": 10})) == {"a.parquet"}
-    assert "no whole JSON" in export.why(Expected(manifest=export.put("half.json", '{"files": [')))
+    assert "not complete JSON" in export.why(Expected(manifest=export.put("half.json", '{"files": [')))
     assert export.ready(Expected(manifest=export.put("odd.json", "{}"))).verdict == "never"
 
 

@@ -459,7 +459,9 @@ def test_a_run_that_published_and_left_no_report_is_the_one_that_read_last(site:
     shutil.rmtree(site.folder / "work" / "shop" / "reports" / second)  # it was killed after its commit
     answer = ask(site, "/q")
     assert answer["read_by"] == {"run_id": second, "at": "2026-11-02T02:00:00Z", "status": "published"}
-    assert f"it is not in the set of run {second} of 2026-11-02 02:00 UTC, which left no report" in answer["sentence"]
+    assert (
+        f"it is not in the release of run {second} of 2026-11-02 02:00 UTC, which left no report" in answer["sentence"]
+    )
     assert first not in answer["sentence"]
 
 

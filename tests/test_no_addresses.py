@@ -396,7 +396,8 @@ def test_the_first_run_that_rejects_listed_addresses_names_them(tmp_path: Path) 
     assert (second.summary.sections["pages"].rejected, second.summary.sections["pages"].removed) == (4, 4)
     (warning,) = [text for text in second.summary.warnings if "rejected" in text]
     assert warning == (
-        "pages: 4 addresses that were listed until now are rejected, because the value in the source is no address: "
+        "pages: 4 addresses that were listed until now are rejected, because the value in the source "
+        "is not an address: "
         f"{S}/Average, {S}/Rest, {S}/Sum"
     )
     assert [text for text in site.night(3).summary.warnings if "rejected" in text] == []

@@ -26,8 +26,8 @@ from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.runs.build import build
 from sitemap_etl.runs.local import Finished, publish_locally
 from sitemap_etl.runs.rollback import roll_back
+from sitemap_etl.stages.decide import decide_sections
 from sitemap_etl.stages.plan import start_run
-from sitemap_etl.stages.quiet import settle
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease
 from sitemap_etl.state.records import Options
@@ -400,7 +400,7 @@ class Parts(TestSite):
         run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
         build(run, 1, {}, renew=lambda: None)
         unchanged = [run.transformed(n).unchanged for n in range(len(run.plan.units))]
-        found = settle(run).again
+        found = decide_sections(run).again
         summary = finish_run(run, publish(run))
         release_lease(run.work, run.run_id)
         self.told = summary.reasons
@@ -414,7 +414,7 @@ def parts(tmp_path: Path) -> Parts:
 
 def again(night: Finished) -> tuple[int, ...]:
     """The splits that were transformed once more."""
-    return settle(night.run).again
+    return decide_sections(night.run).again
 
 
 def test_splits_are_unchanged_after_a_first_run_and_after_one_without_changes(parts: Parts) -> None:

@@ -38,5 +38,5 @@ def test_one_row_of_each_kind_comes_back() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"<urlset>", b"\x1f\x8b\x08", b'<?xml version="1.0"?><a>&b;</a>'])
 def test_what_is_no_sitemap_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="no well-formed XML"):
+    with pytest.raises(ValueError, match="not well-formed XML"):
         rows_of(data)

@@ -162,7 +162,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
 
 def test_the_accounting_of_the_site_leaves_views_apart() -> None:
     text = Page(rendered(summary_of())).text
-    assert "extracted + carried = listed + duplicates + excluded + rejected" in text
+    assert "extracted + reused = listed + duplicates + excluded + rejected." in text
     assert "the site, without views 1,234 815 2,016 11 12 10 40 0 0" in text
     assert "2,016 URLs listed: 40 added, 0 changed, 0 removed." in text
 

@@ -59,6 +59,12 @@ def test_values_keep_their_kind_and_nested_ones_are_native(tmp_path: Path, name:
     assert found.to_pylist()[0]["video"] == {"title": "é", "tags": []}
 
 
+@pytest.mark.parametrize("blank", ["   ", "\t \t\r", " " * 5_000_000])
+def test_a_line_of_white_space_is_blank(tmp_path: Path, blank: str) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a"}, blank, {"loc": "/b"})
+    assert table(path).to_pylist() == [{"loc": "/a"}, {"loc": "/b"}]
+
+
 def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
     lines = [{"loc": f"/{n}", "price": n, "sku": n, "since": "2026-01-01", "note": NOTE} for n in range(BLOCK)]
     lines[-1] |= {"price": 0.5, "sku": "A-1", "since": "never", "exclude": "gone"}
@@ -159,10 +165,10 @@ def fits(line: str, known: pa.StructType) -> bool:
             '{"loc": "/b"',
             r"line 3: expected a JSON object in this line, but .*'\{\"loc\": \"/b\"'",
         ),
-        ("[1, 2]", "line 3: .* but it is no object"),
-        ("null", "line 3: .* but it is no object"),
+        ("[1, 2]", "line 3: .* but it is not an object"),
+        ("null", "line 3: .* but it is not an object"),
         ('{"loc": "/b",}', "line 3: .* but ."),
-        ('"text"', "line 3: .* but it is no object"),
+        ('"text"', "line 3: .* but it is not an object"),
         ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but ."),
         ("loc,id", "line 3: .* but ."),
         (r'{"loc": "/\ud800"}', "line 3: .* but it has half of a character"),

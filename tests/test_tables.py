@@ -382,7 +382,7 @@ def test_nothing_of_a_table_is_merged_with_another_that_has_its_place(keyed: Lak
         keyed.table.append(rows(60 + n, 61 + n))
     assert keyed.counts(2).carried == 0
     assert keyed.locs() == set(map(str, range(20, 60 + more)))
-    assert "section p is read in full: its table was dropped and made anew" in keyed.lines
+    assert "section p is read in full: its table was dropped and created again" in keyed.lines
 
 
 def test_a_table_that_is_made_anew_while_it_is_read_is_not_read_as_empty(site: Lake) -> None:
@@ -390,7 +390,7 @@ def test_a_table_that_is_made_anew_while_it_is_read_is_not_read_as_empty(site: L
     splits = lake.plan_table(lake.find_table(source), source)
     site.table.make_anew(rows(0, 5))
     site.table.append(rows(5, 9))
-    with pytest.raises((Refused, InvalidSource), match=r"was dropped and made anew while it was read|has expired"):
+    with pytest.raises((Refused, InvalidSource), match=r"was dropped and created again while it was read|has expired"):
         list(read(splits[0]))
 
 

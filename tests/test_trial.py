@@ -151,7 +151,7 @@ def test_nothing_is_written_and_what_is_published_stays(catalog: TestSite) -> No
     ("columns", "key", "said"),
     [
         ("path AS loc", "id", "key names column 'id', which the source does not yield. It has: loc"),
-        ("path AS loc, id / 2.0 AS half", "half", "key: half is double, which is no key"),
+        ("path AS loc, id / 2.0 AS half", "half", "key: half is double, which can't be a key"),
     ],
 )
 def test_the_key_of_an_incremental_section_is_tried(catalog: TestSite, columns: str, key: str, said: str) -> None:

@@ -97,9 +97,9 @@ def test_where_the_published_set_is_lost_the_one_before_stands_in_for_it(site: C
     assert lost.name in shown
     assert "nothing yet" not in shown
     (broken,) = verify(site).broken
-    assert "none can start. Without a backup, --repair goes back to the set before" in broken.cost
+    assert "none can start. Without a backup, --repair goes back to the release before" in broken.cost
     (broken,) = verify(site, repair=True).broken
-    assert str(broken.repaired).startswith(f"made again: it names the set of run {before}, the last that is known")
+    assert str(broken.repaired).startswith(f"made again: it names the release of run {before}, the last one known")
     assert verify(site).sound
     assert site.manifest().run_id == before
     assert site.night(4).summary.status == "published"
@@ -126,7 +126,7 @@ def test_the_loss_of_an_older_set_costs_its_rollback_and_no_other(site: Catalog,
     damage(sets[which]) if how == "damaged" else sets[which].unlink()
     lost, other = (layout.run_of_manifest(layout.STATE + sets[at].name) for at in (which, 1 - which))
     broken = verify(site).broken
-    assert [one.cost.startswith(f"no rollback to the set of run {lost}") for one in broken] == [True] * len(broken)
+    assert [one.cost.startswith(f"no rollback to run {lost}") for one in broken] == [True] * len(broken)
     assert len(broken) == (how == "damaged")
     shown = call("history", site.path)
     assert (shown.code, other in shown.out) == ((0, True) if how == "gone" else (65, False))
@@ -237,7 +237,7 @@ def test_a_set_that_nothing_names_is_neither_replaced_nor_taken_for_none(site: C
         assert f"sitemap-etl state verify {site.path} --repair" in told.err
     status = call("status", site.path)
     assert status.code == 1
-    assert "is not known which of them is public" in status.out
+    assert "is not known which one is public" in status.out
     assert site.public().objects() == before
     assert call("state", "verify", site.path, "--repair").code == 0
     assert site.manifest().run_id == name

@@ -60,7 +60,7 @@ async def missed(
     """
     run = context["dag_run"]
     if run["run_type"] != "scheduled" or run["state"] not in ("queued", "running"):
-        return  # somebody triggered it at a time of their own, or it failed and that was told
+        return  # triggered at another time, or its failure was reported
 
     def tell() -> None:  # all triggers share one thread, which waits for no import and no answer
         from sitemap_etl.airflow.notifiers import announcing

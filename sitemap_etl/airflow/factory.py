@@ -119,7 +119,7 @@ def make_dag(found: SiteFile, *, scheduled: bool = True) -> DAG:
         **_deadline(found),
     ) as dag:
         _add_tasks(site)
-    # Tasks copy the parameters that their DAG has when they are made. Each copy would be validated and stored anew.
+    # Tasks copy the parameters that their DAG has when they are made. Each copy would be validated and stored again.
     dag.params.update({name: Param(**schema) for name, schema in fields(site).items()})
     remember(site.name, found)
     return dag

@@ -50,7 +50,7 @@ class KnownSite(Frozen):
 
 
 def known_sites(session: Session, allowed: Collection[str]) -> list[KnownSite]:
-    """The sites among these DAGs, by name."""
+    """Return the sites among these DAGs, by name."""
     tagged = select(DagTag.dag_id).where(DagTag.name == TAG)
     models = session.scalars(select(DagModel).where(DagModel.dag_id.in_(tagged), ~DagModel.is_stale)).all()
     newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(tagged)).group_by(DagRun.dag_id)
@@ -97,7 +97,7 @@ def _says_place() -> Any:
 
 
 def _place(row: XComModel) -> Place | None:
-    """The place that an XCom names. Whoever may write XComs of a DAG can lead to no other site's folder."""
+    """Return the place that an XCom names. Whoever may write XComs of a DAG can lead to no other site's folder."""
     value = XComModel.deserialize_value(row)
     if not isinstance(value, str):
         return None

@@ -49,5 +49,5 @@ def _class_of(path: str) -> type[BaseNotifier]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"{path} can't be imported: {error}") from None
     if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
-        raise ConfigError(f"{path} is no notifier of Airflow")
+        raise ConfigError(f"{path} is not a notifier of Airflow")
     return found

@@ -101,7 +101,7 @@ class Plan(BaseOperator):  # type: ignore[misc] # as above
     def execute(self, context: Context) -> list[Part]:
         """Begin the run."""
         if site_of(context["dag"].dag_id).site.airflow.done_by is not None and not HAS_DEADLINES:
-            world.log("warning: airflow.done_by: deadlines need Airflow 3.2 or later, so nobody is told of a late run")
+            world.log("warning: airflow.done_by: deadlines need Airflow 3.2 or later, so late runs are not reported")
         started = performing.attempt(
             context,
             "plan",

@@ -44,7 +44,7 @@ class NotShown(Exception):
 
 
 def make_pages() -> FastAPI:
-    """The application that Airflow mounts."""
+    """Return the application that Airflow mounts."""
     app = FastAPI(title="sitemap_etl", openapi_url=None, docs_url=None, redoc_url=None)
     app.add_api_route("/", all_sites)
     app.add_api_route("/{dag_id}", site_tab, dependencies=[_READS])
@@ -56,13 +56,13 @@ def make_pages() -> FastAPI:
 
 
 def not_shown(request: Request, why: Exception) -> Response:
-    """The page that says why there is no other."""
+    """Return the page that says why there is no other."""
     assert isinstance(why, NotShown)
     return _html(render_note(request.path_params["dag_id"], why.headline, str(why)), why.status)
 
 
 def all_sites(user: GetUserDep) -> Response:
-    """The sites whose DAGs the user may read."""
+    """Return the sites whose DAGs the user may read."""
     with create_session() as session:
         allowed = get_auth_manager().get_authorized_dag_ids(user=user, session=session)
         sites = known_sites(session, allowed)
@@ -71,7 +71,7 @@ def all_sites(user: GetUserDep) -> Response:
 
 
 def site_tab(dag_id: _Name) -> Response:
-    """All runs of a site."""
+    """Return all runs of a site."""
     with create_session() as session:
         _demand_site(session, dag_id)
         place = place_of(session, dag_id)
@@ -81,7 +81,7 @@ def site_tab(dag_id: _Name) -> Response:
 
 
 def run_tab(dag_id: _Name, run_id: _Name) -> Response:
-    """The report of a DAG run."""
+    """Return the report of a DAG run."""
     with create_session() as session:
         _demand_site(session, dag_id)
         known, place = run_of(session, dag_id, run_id), place_of(session, dag_id, run_id)
@@ -97,7 +97,7 @@ def run_tab(dag_id: _Name, run_id: _Name) -> Response:
 
 
 def overview(dag_id: _Name, page: str) -> Response:
-    """The page of all runs, or of the last."""
+    """Return the page of all runs, or of the last."""
     key = f"{layout.REPORTS}{page}"
     if key not in (layout.INDEX, layout.LATEST):
         raise NotShown("No such page", "There is no page of this name.", status=404)
@@ -105,7 +105,7 @@ def overview(dag_id: _Name, page: str) -> Response:
 
 
 def report(dag_id: _Name, report_id: str) -> Response:
-    """The page of a run."""
+    """Return the page of a run."""
     if not layout.is_run_id(report_id):
         raise NotShown("No such run", "This is not the id of a run.", status=404)
     return _html(_read(_newest(dag_id), layout.report(report_id)))
@@ -130,7 +130,7 @@ def _demand_site(session: Session, dag_id: str) -> None:
 
 
 def _read(place: Place, key: str, *, under_way: bool = False) -> str:
-    """A page of the reports. `under_way`: its run has not come to its end. Raises NotShown."""
+    """Return a page of the reports. `under_way`: its run has not come to its end. Raises NotShown."""
     found = read_page(place.address, key)
     if isinstance(found, bytes):
         return found.decode("utf-8", "replace")

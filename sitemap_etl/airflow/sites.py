@@ -12,7 +12,7 @@ from sitemap_etl.state.records import PastRun, PastRuns
 
 
 def lines(sites: list[KnownSite], stored: Mapping[str, PastRuns | NotRead]) -> Iterator[SiteLine]:
-    """A line for each site. `stored`: the record at the address of its place."""
+    """Yield a line for each site. `stored`: the record at the address of its place."""
     for site in sites:
         found = None if site.place is None else stored[site.place.address]
         runs = found.runs if isinstance(found, PastRuns) else ()
@@ -37,7 +37,7 @@ def _note(site: KnownSite, found: PastRuns | NotRead | None) -> str:
 
 
 def _last(site: KnownSite, last: PastRun | None) -> tuple[str, str, str]:
-    """The last run: its status, its time, and why it failed."""
+    """Return the last run: its status, its time, and why it failed."""
     known = site.last
     if known is not None and known.under_way:
         return known.state, instant(known.after), ""

@@ -30,7 +30,7 @@ class NotThere(NotRead):
 
 
 def read_past_runs(addresses: Iterable[str]) -> dict[str, PastRuns | NotRead]:
-    """The last runs of the sites at these addresses (`<work>/<name>`), all of them at once."""
+    """Return the last runs of the sites at these addresses (`<work>/<name>`), all of them at once."""
     return _in_time({address: partial(_past_runs, address) for address in addresses})
 
 
@@ -86,5 +86,5 @@ _S3: Final = "s3://"
 
 @cache
 def _storage(root: str) -> Storage:
-    """A bucket or a folder; sites share the client of theirs."""
+    """Return a bucket or a folder; sites share the client of theirs."""
     return open_storage(root, checksums="when_required")

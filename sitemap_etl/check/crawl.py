@@ -23,8 +23,8 @@ from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.urls import origin
 from sitemap_etl.web import Stopped, shown_address
 
-Progress = Callable[[int, int, str], None]
-"""(files read, files known, the file read last)."""
+Progress = Callable[[str, int, int], None]
+"""("files" or "pages", those done, those known)."""
 _SNIFF: Final = 65_536
 """Bytes of a file that are enough to recognize its format."""
 _FIRST: Final = {"robots": 0, "index": 1}
@@ -87,7 +87,7 @@ class Crawl:
     options: Options
     fetcher: Fetcher
     read: Callable[[Source, Held], Reading]
-    progress: Progress = field(default=lambda _done, _known, _name: None)
+    progress: Progress = field(default=lambda _stage, _done, _known: None)
     deep: bool = False
     files: list[FileStats] = field(default_factory=list)
     children: list[Child] = field(default_factory=list)
@@ -107,6 +107,7 @@ class Crawl:
         self._queue: deque[Work] = deque()
         self._known: dict[str, Work] = {}
         self._numbers: dict[str, int] = {}
+        self._done = 0
         self._shelves: list[Shelf] = []
         self._room = Room()
         self._targets: list[Given] = []
@@ -122,7 +123,7 @@ class Crawl:
             self._queue = deque(sorted(self._queue, key=lambda work: _FIRST.get(work.kind or "", len(_FIRST))))
             while self._queue and self._queue[0].kind in _FIRST:
                 work = self._queue.popleft()
-                yield self._taken_in(work, self._reading(work.source))
+                yield self._done_with(work, self._reading(work.source))
             while self._queue or under_way:
                 while self._queue and len(under_way) < self.options.jobs + 1:
                     work = self._queue.popleft()
@@ -130,7 +131,7 @@ class Crawl:
                 work, future = under_way[0]
                 reading = future.result(self._left())
                 under_way.popleft()
-                yield self._taken_in(work, reading)
+                yield self._done_with(work, reading)
         except (Stopped, TimeoutError):
             self.out_of_time()
         except KeyboardInterrupt:
@@ -154,7 +155,7 @@ class Crawl:
         """End before everything was read, and report it."""
         self.ended = why
         self.fetcher.stop()
-        left = len(self._known) - len(self._numbers) - sum(map(len, self.absent.values()))
+        left = len(self._known) - self._done
         detail = f"{why}; {left:,} known files were not read" if left > 1 else why
         self.findings.append(Finding("not-finished", self._targets[0].name, detail=detail))
 
@@ -185,7 +186,7 @@ class Crawl:
             raise
         except Exception as error:
             if len(self._targets) == 1 and isinstance(error, SitemapEtlError):
-                raise  # there is nothing else to tell of
+                raise  # nothing else to report
             self.findings.append(failure(target.name, error))
 
     def _works(self, target: Given) -> Iterator[Work]:
@@ -213,7 +214,7 @@ class Crawl:
         if not shelf.whole:
             source = shelf.find(target.key)
             if source is None:
-                self.findings.append(Finding("unreachable", target.name, detail="it is no file"))
+                self.findings.append(Finding("unreachable", target.name, detail="it is not a file"))
             else:
                 yield Work(source, shelf, target.key, sniffed(_beginning(source), source.name))
             return
@@ -237,6 +238,13 @@ class Crawl:
             self._known[work.source.name] = work
             self._queue.append(work)
 
+    def _done_with(self, work: Work, reading: Reading) -> Visit:
+        """Take in a file, and report the progress. Missing files count as done, and files in work as known."""
+        visit = self._taken_in(work, reading)
+        self._done += 1
+        self.progress("files", self._done, len(self._known))
+        return visit
+
     def _taken_in(self, work: Work, reading: Reading) -> Visit:
         """Assign a number to a file, and queue the files that it lists."""
         if work.parent is not None and work.listed is not None:
@@ -252,7 +260,6 @@ class Crawl:
         nested = work.parent is not None and self.files[work.parent].kind == "index"
         if self.options.follow and (work.walked or self.deep or not nested):
             self._follow(work, number, reading.listed)
-        self.progress(len(self.files), len(self.files) + len(self._queue), work.source.name)
         return Visit(work, reading, number)
 
     def _follow(self, work: Work, number: int, files: list[Listed]) -> None:

@@ -201,7 +201,7 @@ def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
 
 
 def _utf8(data: bytes, faults: Faults, charset: str, *, xml: bool) -> bytes:
-    """The data in UTF-8; without byte order mark, and without XML declaration where `xml`."""
+    """Return the data in UTF-8; without byte order mark, and without XML declaration if `xml`."""
     said = {"the Content-Type header": charset}
     blanked = 0
     for mark, codec in _BOMS:
@@ -243,7 +243,7 @@ def _utf8(data: bytes, faults: Faults, charset: str, *, xml: bool) -> bytes:
 
 
 def _decoded(data: bytes, said: dict[str, str], faults: Faults) -> bytes:
-    """The data in UTF-8 where only its declaration names another encoding; those that differ are reported.
+    """Return the data in UTF-8 if only its declaration names another encoding; those that differ are reported.
 
     `said`: who names which encoding. The byte order mark is stronger than the header, and this than the declaration
     (RFC 7303, section 3).
@@ -276,7 +276,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _encoding(name: str) -> str:
-    """The usual name of an encoding; ASCII is UTF-8, and UTF-16 is one whatever the order of its bytes."""
+    """Return the usual name of an encoding; ASCII is UTF-8, and UTF-16 is one whatever the order of its bytes."""
     usual = codec_of(name or "utf-8")
     if usual is None:
         return name.lower()

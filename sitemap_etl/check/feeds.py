@@ -22,7 +22,7 @@ _ATOM_03: Final = "{http://purl.org/atom/ns#}"
 
 
 def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
-    """The links of a feed's items and their places (byte offsets of their lines); faults are reported."""
+    """Return the links of a feed's items and their places (byte offsets of their lines); faults are reported."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(data, parser)

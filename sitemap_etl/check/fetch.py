@@ -383,7 +383,7 @@ def _unasked(address: str) -> str:
     try:
         parts = urlsplit(address)
     except ValueError:  # brackets without an address
-        return "which is no valid address"
+        return "which is not a valid address"
     if parts.scheme not in {"http", "https"}:
         return "which is neither http nor https"
     try:
@@ -392,4 +392,4 @@ def _unasked(address: str) -> str:
         port = 0
     if port == 0:
         return "whose port is not a number from 1 to 65535"
-    return "which is no valid address" if parts.hostname else "which has no host"
+    return "which is not a valid address" if parts.hostname else "which has no host"

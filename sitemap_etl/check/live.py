@@ -109,7 +109,7 @@ class Live:
                 del file.drawn[self._each :]
 
     def visit(self, fetcher: Fetcher, *, asked: bool, public: bool, progress: Progress) -> None:
-        """Visit the pages, each once, the files in turn. However it ends, what was visited is told.
+        """Visit the pages, each once, the files in turn. Visits are reported however it ends.
 
         `fetcher` says what is sent along, and when the time of the whole check is over. `asked`: targets are on the
         web; `public`: on the internet.
@@ -134,7 +134,7 @@ class Live:
                 with closing(visitor.visits(urls, seconds)) as visits:
                     for visit in visits:
                         found[visit.url] = visit
-                        progress(len(found), len(urls), visit.url)
+                        progress("pages", len(found), len(urls))
                 if self._agent is not OURSELVES:
                     self._compare(client, visitor.refused_ourselves, guarded=guarded)
         finally:
@@ -202,7 +202,7 @@ class Live:
     # --- lastmod ---
 
     def _contradictions(self, seen: list[_Seen]) -> Iterator[tuple[_Seen, str]]:
-        """The pages that contradict their lastmod, and how."""
+        """Yield the pages that contradict their lastmod, and how."""
         days = Counter(visit.modified // DAY for _, visit in seen if visit.modified is not None)
         for page, visit in seen:
             if page.dated is None:

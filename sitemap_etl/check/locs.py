@@ -121,7 +121,7 @@ def check_addresses(
 def check_slashes(locs: Any, hashes: np.ndarray, offsets: np.ndarray, faults: Faults) -> tuple[np.ndarray, np.ndarray]:
     """Report URLs that are also listed with a slash at their end; `hashes` are those of `locs`, which are trimmed.
 
-    Gives the URLs with such a slash, for the comparison with other files: hashes without it, and byte offsets.
+    Return the URLs with such a slash, for the comparison with other files: hashes without it, and byte offsets.
     """
     with_slash = mask_of(pc.ends_with(locs, "/"))
     if not with_slash.any():

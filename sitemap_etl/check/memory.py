@@ -54,7 +54,7 @@ class Memory:
             return cls(path, dict(_pages(json.loads(text))))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ConfigError(
-                f"--state {path}: this is no file that an earlier check has written (format {_FORMAT}). Name a file "
+                f"--state {path}: this file was not written by an earlier check (format {_FORMAT}). Name a file "
                 "that does not exist, or delete this one"
             ) from error
 

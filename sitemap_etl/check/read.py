@@ -59,7 +59,7 @@ _TEXTUAL: Final = re.compile(r"\s*text/|[^;]*xml", re.IGNORECASE)
 """The types that have an encoding; of packed data it says nothing."""
 RulesOf = Callable[[str, str], "RobotsRules | None"]
 """Origin, and the one that served the file which lists its URLs ("" where it did not come over HTTP) → the rules of
-its robots.txt, None where it has none or it is not known."""
+its robots.txt, None if it has none, or if it is not known."""
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Reading:
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
     draw: Callable[[Any], np.ndarray] | None = None
-    """Gives the rows that are drawn from its URLs."""
+    """Returns the rows that are drawn from its URLs."""
     drawn: list[Drawn] = field(default_factory=list)
     rows: pa.Table | None = None
     """The URLs it lists, if they were requested: see `ROWS`."""
@@ -142,7 +142,7 @@ class Opened:
 
 
 def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = None) -> Opened:
-    """The decompressed file, at most `max_bytes` of it; problems go to `faults`. `held`: the room that it takes."""
+    """Return at most `max_bytes` of the decompressed file. Problems go to `faults`. `held`: its memory."""
     if held is not None:
         held.take(min(source.size, max_bytes))
     found = Opened(source.take(max_bytes + 1, faults))
@@ -162,7 +162,7 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
 
 
 def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[bytes, bool]:
-    """The file's own bytes, at most `max_bytes`, and whether they are all of it."""
+    """Return the file's own bytes, at most `max_bytes`, and whether they are all of it."""
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
@@ -282,7 +282,7 @@ def _clipped(locs: Any) -> Any:
 
 
 def listed_in(found: Contents, faults: Faults) -> list[Listed]:
-    """The files that an index or a robots.txt names."""
+    """Return the files that an index or a robots.txt names."""
     assert faults.lines is not None
     locs = pc.utf8_trim_whitespace(found.locs).to_pylist()
     lines = [faults.lines.place(int(at))[0] for at in found.at]
@@ -300,7 +300,7 @@ def listed_in(found: Contents, faults: Faults) -> list[Listed]:
 
 
 def broken(source: Source, error: Exception) -> Reading:
-    """The reading of a file that could not be dealt with: what happened is its one finding."""
+    """Return the reading of a file that could not be dealt with: what happened is its one finding."""
     finding = failure(source.name, error)
     return Reading(FileStats(source.name, "unread"), Place(source.address), [finding], finding.code)
 

@@ -313,7 +313,7 @@ class Report:
         return int(counts["error"] > 0 or (fail_on == "warning" and counts["warning"] > 0))
 
     def to_json(self, fail_on: Literal["error", "warning"] = "error") -> dict[str, Any]:
-        """One object: status, totals, codes, files, findings. `report.schema.json` describes it."""
+        """Return a JSON object: status, totals, codes, files, findings. `report.schema.json` describes it."""
         return {
             "format": FORMAT,
             "status": "faults" if self.exit_code(fail_on) else "fine",
@@ -358,12 +358,12 @@ class Lines:
         return line + 1, offset - begin + 1
 
     def numbers(self, offsets: np.ndarray) -> np.ndarray:
-        """The line of each offset, from 1."""
+        """Return the line of each offset, from 1."""
         numbers: np.ndarray = np.searchsorted(self._ends, offsets) + 1
         return numbers
 
     def offset(self, line: int, column: int) -> int:
-        """The byte offset of a place, within the data."""
+        """Return the byte offset of a place, within the data."""
         line = min(line, len(self._ends) + 1)
         begin = int(self._ends[line - 2]) + 1 if line > 1 else 0
         return min(begin + column - 1, len(self._data))
@@ -385,7 +385,7 @@ class _Found:
         return self.shown
 
     def all_places(self) -> np.ndarray:
-        """The byte offset of each occurrence that has one."""
+        """Return the byte offset of each occurrence that has one."""
         return np.concatenate([np.array(self.points, np.int64), *self.places])
 
 

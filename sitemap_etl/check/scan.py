@@ -98,7 +98,7 @@ class Scan:
         return np.array([number for one in local for number in self._of_name.get((uri, one), [])], int)
 
     def children(self, parents: np.ndarray, ids: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The elements directly below `parents` (ascending), and for each which of the parents is its own.
+        """Return the elements directly below `parents` (ascending), and for each which of the parents is its own.
 
         `ids`: only elements of these names.
         """
@@ -121,7 +121,7 @@ class Scan:
         return self._pieces.take(pa.array(self._token[elements] * 2))
 
     def attributed(self) -> np.ndarray:
-        """The elements whose tags hold more than their name (ascending)."""
+        """Return the elements whose tags hold more than their name (ascending)."""
         offsets = offsets_of(self._pieces)
         lengths = offsets[self._token * 2 + 1] - offsets[self._token * 2]
         bare = np.array([len(name.written.encode()) + 2 for name in self.names])
@@ -129,7 +129,7 @@ class Scan:
 
 
 def scan(document: Flat) -> Scan:
-    """The elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
+    """Return the elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
     data = document.marked
     bytes_ = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(bytes_ == ord("<"))
@@ -167,7 +167,7 @@ def scan(document: Flat) -> Scan:
 
 
 def _ends(data: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """The data with every ">" marked that ends no tag, and the position of the one that does, for each tag."""
+    """Return the data with every ">" marked that ends no tag, and the position of the one that does, for each tag."""
     owner = np.searchsorted(starts, ends, "right") - 1
     first = np.searchsorted(owner, np.arange(len(starts)))
     true = ends[first]
@@ -196,7 +196,7 @@ def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
 def _names(
     prefixes: dict[str, str], pieces: Any, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[list[Name], np.ndarray]:
-    """The names that occur, and for each tag which it is."""
+    """Return the names that occur, and for each tag which it is."""
     short = ends - starts < _SHORT
     numbers: dict[str, int] = {}
     names: list[Name] = []
@@ -225,7 +225,7 @@ def _names(
 
 
 def _heads(tags: Any) -> Any:
-    """Each tag up to its first blank."""
+    """Return each tag up to its first blank."""
     blanks, offsets = numbers_of(pc.find_substring(tags, pattern=" ")), offsets_of(tags)
     cut = np.empty(2 * len(tags) + 1, np.int32)
     cut[::2] = offsets
@@ -340,7 +340,7 @@ def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list
 
 
 def marked(data: bytes) -> bytes:
-    """The document with comments, CDATA and processing instructions turned into marks."""
+    """Return the document with comments, CDATA and processing instructions turned into marks."""
     found = _markup(data)
     if not found:
         return data
@@ -379,7 +379,7 @@ def _end(data: bytes, begin: int) -> int:
 
 
 def resolved(texts: Any) -> Any:
-    """The texts with entities and marks resolved; only rows that hold one are looked at."""
+    """Return the texts with entities and marks resolved; only rows that hold one are looked at."""
     care = pc.match_substring_regex(texts, "[&\x01-\x04]")
     if not pc.any(care).as_py():
         return texts

@@ -26,8 +26,8 @@ def selves_among(urls: Sequence[str], address: str | None, key: str, roots: set[
     """Return the addresses that belong to an index, of those that are not found beside it.
 
     `address` and `key`: the public address of the index, None if it is unknown, and its relative path. `roots`: those
-    of the files that are found. Where the address is unknown, the index has the same root as they have, or, if there
-    are none, lies on its host as it lies here.
+    of the files that are found. If the address is unknown, the index has the same root as they have, or, if there
+    are none, has the same path on its host as here.
     """
     # The name alone rules out nearly all of them, and is cheap to compare.
     name = _name(key if address is None else address)

@@ -111,7 +111,7 @@ class _Check:
         self.fetcher = fetcher
         self.now = options.now or datetime.now(UTC)
         self.live = _live(options, self.now)
-        self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _done, _known, _name: None))
+        self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _stage, _done, _known: None))
         self.rules = HostRules(
             self._fetch_robots if options.robots else None, self.crawl.asked, self.live.token if self.live else "*"
         )

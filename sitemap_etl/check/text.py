@@ -21,7 +21,7 @@ _ABSOLUTE: Final = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
 
 
 def _lines(data: bytes) -> tuple[Any, np.ndarray]:
-    """The lines of a text and the byte offset of each; a final newline begins no line."""
+    """Return the lines of a text and the byte offset of each; a final newline begins no line."""
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
     if not len(ends) or ends[-1] != len(data) - 1:
         ends = np.append(ends, len(data))
@@ -57,7 +57,9 @@ def check_text(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
 
 
 def check_robots(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
-    """The sitemaps that a robots.txt names, absolute ones only, and the places of their lines; faults are reported."""
+    """Return the sitemaps that a robots.txt names, absolute ones only, and the places of their lines; faults are
+    reported.
+    """
     if len(data) > ROBOTS_BYTES:
         faults.add("robots-large", at=ROBOTS_BYTES, detail=f"{len(data):,} bytes")
     assert faults.lines is not None

@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _whole(call: _Call, code: int) -> int:
-    """The exit code of a command whose output may not have got to where it was led."""
+    """Return the exit code of a command whose output may not have got to where it was led."""
     lost = lost_output()
     if lost is None:
         return code
@@ -54,7 +54,7 @@ def _run(call: _Call, interruption: Interruption) -> int:
     from sitemap_etl.cli.app import app
 
     try:
-        # Not its `main`, which tells of errors and ends the process itself.
+        # Not its `main`, which reports errors and ends the process itself.
         if COMPLETE in os.environ:  # a shell asks for completions, and nothing is called
             from sitemap_etl.cli.completion import complete
 

@@ -193,7 +193,7 @@ def publish(
 @click.command(cls=Page)
 @site_file_argument
 @click.argument(
-    "run_id", required=False, metavar="RUN_ID", help="The set to publish again (default: the previous one)."
+    "run_id", required=False, metavar="RUN_ID", help="The release to publish again (default: the previous one)."
 )
 @click.option(
     "--reason", type=readable, metavar="TEXT", help="Why you roll back (default: none); recorded in the manifest."
@@ -250,7 +250,7 @@ def rollback(
 
         put_json({**encode(Summary()), "run_id": run_id, "status": "unchanged", "error": None, "exit": 0})
     elif not quiet:
-        put(f"The set of run {run_id} is the one that is published. Nothing was written")
+        put(f"The release of run {run_id} is published already. Nothing was written")
 
 
 def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool, staged: bool = True) -> None:

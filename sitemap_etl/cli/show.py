@@ -27,7 +27,7 @@ _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
 def show_summary(summary: Summary, site_file: str, *, staged: bool = True) -> None:
-    """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
+    """Print a run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     put_headline(headline(summary), f"  run {summary.run_id}")
     for text in _lines(summary, site_file, width(), staged=staged):
         put_text(text)

@@ -269,7 +269,7 @@ def check(
         report = check_all(
             list(targets),
             options=options,
-            progress=lambda done, known, _name: bars.advance("check", done, known),
+            progress=bars.advance,
             listed=None if file is None else file.add,
         )
         if report.ended and file is not None:
@@ -368,7 +368,7 @@ def _patterns(texts: tuple[str, ...]) -> list[str]:
 
 
 def _known(baseline: Path | None, *, write: bool) -> Any:
-    """The known findings. Raises ConfigError where there is no baseline to read."""
+    """Return the known findings. Raises ConfigError if there is no baseline to read."""
     if baseline is None and write:
         raise ConfigError("--write-baseline needs --baseline FILE")
     if baseline is None or write:

@@ -122,6 +122,6 @@ def _told(found: Forgotten) -> Iterator[str]:
         shown = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
         yield f"{done}: {shown or 'nothing'}"
     if found.run_id is not None:
-        yield f"The current set is now that of {found.run_id}; no public file was changed."
+        yield f"The current release is now that of {found.run_id}; no public file was changed."
         yield "Not reached:"
     yield from (f"  {text}" for text in found.left)

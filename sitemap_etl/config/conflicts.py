@@ -69,7 +69,7 @@ def _check_deadline(site: Site, layers: Layers) -> None:
         said = "needs a schedule that begins at one time of day, such as 0 2 * * *"
         layers.add(("airflow", "done_by"), f"{said}; this one is {cron}" if cron else said)
     elif not site.notify.hears("late"):
-        layers.add(("airflow", "done_by"), "nobody would be told: set notify to those who are to hear of it")
+        layers.add(("airflow", "done_by"), "no message would be sent: add late to notify.on, and an address to notify")
 
 
 def _check_scope(site: Site, layers: Layers) -> None:

@@ -53,7 +53,8 @@ class Layers:
 
 
 def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> Layers:
-    """The file and all that it extends, as one. Values at `later` (key paths of `tree.later_paths`) keep their `${…}`.
+    """Return the file and all that it extends, as one. Values at `later` (key paths of `tree.later_paths`) keep their
+    `${…}`.
 
     ConfigError where a file of the chain can't be read at all; other mistakes are in `problems`.
     """

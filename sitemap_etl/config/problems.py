@@ -82,6 +82,7 @@ def _unknown(error: ErrorDetails, root: type[Settings]) -> str:
     key = str(error["loc"][-1])
     known = list(tree.known_keys(root, error["loc"][:-1]))
     tag = error["loc"][-2] if len(error["loc"]) > 1 else ""
+    others: dict[str, type[Settings]] = {}
     if tree.is_tag(tag):  # a form of several: the key may belong to another one
         others = tree.forms_at(root, error["loc"][:-2])
         mine = str(tag).strip("<>")
@@ -90,7 +91,7 @@ def _unknown(error: ErrorDetails, root: type[Settings]) -> str:
         for other, model in others.items():
             if key in tree.aliases(model):
                 return f"belongs to {other.strip('<>')}, not to {mine}"
-    near = _near(key, known)
+    near = _near(key, known) or _near(key, [name for model in others.values() for name in tree.aliases(model)])
     return f"unknown key{near}" if near else f"unknown key; allowed here: {', '.join(known)}"
 
 

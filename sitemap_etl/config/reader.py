@@ -55,9 +55,9 @@ class Document:
 
 
 def read(path: Path, *, shown_as: str | None = None) -> Document:
-    """The file's values. `shown_as` is how messages name it.
+    """Return the file's values. `shown_as` is how messages name it.
 
-    ConfigError where the file can't be read, is not YAML, or is no mapping; mistakes that leave the rest
+    Raise ConfigError if the file can't be read, is not YAML, or is not a mapping. Mistakes that leave the rest
     readable are in `Document.problems`.
     """
     file = shown_as or str(path)

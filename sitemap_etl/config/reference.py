@@ -84,7 +84,7 @@ def _schema() -> dict[str, Any]:
 
 
 def with_tables(text: str) -> str:
-    """The text with each table put in between its markers. KeyError for a marker without a mapping."""
+    """Return the text with each table put in between its markers. KeyError for a marker without a mapping."""
     return _MARKED.sub(lambda match: match[1] + table(match[2]) + match[3], text)
 
 

@@ -76,7 +76,7 @@ def ordered(changes: pa.Table) -> pa.Table:
 
 
 def mark_of(table: pa.Table) -> int:
-    """A number that tells `ordered` changes from others: positions in one mean nothing in another."""
+    """Return a number that tells `ordered` changes from others: positions in one mean nothing in another."""
     return int(combine([hash64(table[name]) for name in ("loc", "kind", "lastmod")]).sum(dtype=np.uint64))
 
 
@@ -155,7 +155,7 @@ class Recent:
         self._sent = [entry for entry in self._sent if abs(now - entry[0]) < cooldown]
 
     def has(self, locs: pa.ChunkedArray, *, unanswered: bool = False) -> npt.NDArray[np.bool_]:
-        """For each loc whether it was sent; with `unanswered`, whether that is all that is known."""
+        """Return a mask of the locs that were sent; with `unanswered`, of those without an answer."""
         known = [hashes for _, answered, hashes in self._sent if not (unanswered and answered)]
         return np.isin(hash64(locs), np.concatenate([np.empty(0, np.uint64), *known]))
 

@@ -79,7 +79,7 @@ class Reply(Frozen):
             return None
 
     def said(self) -> str:
-        """The response as it appears in a message."""
+        """Return the response as it appears in a message."""
         if 300 <= self.status < 400:
             return (
                 f"{self.status}, a redirect to {self.moved or 'no address'} that is not followed; use the final address"
@@ -127,7 +127,7 @@ class Exchange:
         once: bool = False,
         **options: Any,
     ) -> Reply:
-        """The answer to a request; `what` names it in messages: "submitting https://…/sitemap.xml".
+        """Return the answer to a request; `what` names it in messages: "submitting https://…/sitemap.xml".
 
         429, 408, 5xx and what `busy` recognises are retried, after Retry-After if it is sent. `once`: a request that
         may have arrived is not repeated here. Raises `Unavailable` (`Later`, `Unanswered`) and `Refused`.
@@ -166,9 +166,7 @@ class Exchange:
         wait = (moment - self.clock()).total_seconds()
         if wait > 0:
             if not self._may_wait(wait):
-                later = Later(
-                    f"the engine allows no further request before {at(moment)}, as it told an earlier attempt."
-                )
+                later = Later(f"the engine allows no further request before {at(moment)}, as its earlier answer said.")
                 later.until = moment
                 raise later
             self._wait(wait)

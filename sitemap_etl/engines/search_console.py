@@ -97,7 +97,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         )
 
     def _token(self, exchange: Exchange) -> str:
-        """An access token for the service account: one signed claim, one request.
+        """Return an access token for the service account: one signed claim, one request.
 
         google-auth signs; the request goes through `Exchange`, so retries and redaction are as for all others.
         """

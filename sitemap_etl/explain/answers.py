@@ -98,14 +98,14 @@ class Near(Frozen):
 
     @classmethod
     def of(cls, url: str, loc: str) -> Near:
-        """The loc, compared with the URL."""
+        """Return the loc, compared with the URL."""
         return cls(loc, tuple(differences(url, loc)))
 
 
 class Later(Frozen):
     """Outcome of a URL in the newest run, which was not published. `known`: what it would list is known.
 
-    `without`: the section that lists the URL now, where the site file of the run does not have it.
+    `without`: the section that lists the URL now, if the run's site file does not have it.
     """
 
     run: NamedRun
@@ -217,11 +217,11 @@ class Explained:
         if self.dropped is not None:
             return f"its section {self.dropped.section} is not in the site file of {self.dropped.run.in_words()}{back}"
         if self.read_by is None:
-            return f"it is not in the set of {(self.published or NamedRun(None, None)).in_words()}"
+            return f"it is not in the release of {(self.published or NamedRun(None, None)).in_words()}"
         other = None if self.later is None else self.later.run.in_words().removesuffix(",")
         if self.unreported:
             also = "" if other is None else f", and was not in the source at {other}"
-            return f"it is not in the set of {self.read_by.in_words()}, which left no report{also}"
+            return f"it is not in the release of {self.read_by.in_words()}, which left no report{also}"
         if self.changes is not None:
             also = "" if other is None else f", nor did {other}"
             full = f"{self.changes.full_at[:10]} {self.changes.full_at[11:16]} UTC"

@@ -37,7 +37,7 @@ def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[E
 
 
 class _Reading(Frozen):
-    """The report of a run, asked about the sections that it was the last to read, or left rows of out since then."""
+    """Report of a run about the sections that no later run has read."""
 
     report: Report
     sections: frozenset[str]
@@ -63,7 +63,7 @@ class _Explainer:
         self.read, self.last, self.unpublished = self._reports()
         if self.manifest is None and self.unpublished is None:
             raise Refused(
-                f"{site.name}: {self.work.url} has neither a published set nor a report, so there is nothing "
+                f"{site.name}: {self.work.url} has neither a release nor a report, so there is nothing "
                 "to explain. "
                 f"Run the site first: sitemap-etl run {SITE_FILE}"
             )

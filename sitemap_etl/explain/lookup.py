@@ -56,7 +56,7 @@ class Shelf:
         return self._held[snapshot]
 
     def row(self, snapshot: str, loc: str) -> dict[str, Any] | None:
-        """The row of a loc, or None."""
+        """Return the row of a loc, or None."""
         rows = self.rows(snapshot)
         at = int(places(pa.array([loc], pa.string()), column_of(rows, "loc"))[0])
         return None if at < 0 else dict(rows.slice(at, 1).to_pylist()[0])
@@ -85,7 +85,7 @@ class PublishedSet:
             entries.sort(key=_first)
 
     def find(self, loc: str) -> list[Found]:
-        """Every listing of the loc, views last."""
+        """Return every listing of the loc, views last."""
         found = []
         for section, entries in self._entries.items():
             at = bisect_right(entries, loc, key=_first) - 1
@@ -96,7 +96,7 @@ class PublishedSet:
         return sorted(found, key=lambda one: one.view)
 
     def around(self, locs: Sequence[str]) -> Iterator[pa.Array]:
-        """The locs of the shards in which these would stand, and of their neighbours; views left out."""
+        """Yield the locs of the shards in which these would stand, and of their neighbours; views left out."""
         for section, entries in self._entries.items():
             if self.manifest.sections[section].view:
                 continue

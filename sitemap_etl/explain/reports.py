@@ -15,7 +15,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import AS_PUBLISHED, ROW_BITS
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.stages.quiet import LISTED_ALREADY
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked
 from sitemap_etl.state.records import Checked, ReadSplit, Splits, Summary
@@ -82,13 +82,13 @@ class SetAside(Frozen):
 
 @dataclass
 class Rows:
-    """The set-aside rows of one URL: a few of each kind, and how many there are."""
+    """Excluded, rejected and duplicate rows of one URL: a few of each kind, and their number."""
 
     shown: list[SetAside] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def of(self, answer: str) -> list[SetAside]:
-        """The shown rows of one kind."""
+        """Return the shown rows of one kind."""
         return [row for row in self.shown if row.answer == answer]
 
     def merge(self, other: Rows) -> None:

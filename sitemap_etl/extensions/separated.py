@@ -142,7 +142,7 @@ def firsts(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return the first address of each text, and a mask of the texts that hold several: string, bool."""
     found = separated(Elements(np.arange(len(values)), values, len(values)))
     counts = np.bincount(found.owner, minlength=len(values))
-    if (counts > 1).any():  # words for a missing value are no addresses
+    if (counts > 1).any():  # words for a missing value are not addresses
         words = find_placeholders(
             found.values, np.asarray(pc.binary_length(found.values).fill_null(0)), counts[found.owner] > 1
         )
@@ -197,7 +197,7 @@ def _cuts(text: _Bytes, values: pa.Array) -> _Cuts:
 def _begins(text: _Bytes, values: pa.Array, at: np.ndarray, begins: np.ndarray) -> np.ndarray:
     """Return a mask of the places behind which an address begins: bool, one a place.
 
-    `begins`: where the run of separators begins that each place is in.
+    `begins`: for each place, the start of its run of separators.
     """
     data, word = text.data, text.words(at + 1)
     plain = (data[at + 5] == ord(":")) & (data[at + 6] == ord("/"))

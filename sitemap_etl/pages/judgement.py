@@ -113,7 +113,7 @@ def _forbids(directives: Sequence[str]) -> bool:
 
 
 def _tags(said: str, metas: frozenset[str]) -> list[str]:
-    """The directives of an X-Robots-Tag that hold for these names. One without a name holds for everyone."""
+    """Return the directives of an X-Robots-Tag that hold for these names. One without a name holds for everyone."""
     found: list[str] = []
     here = True
     for part in said.split(","):

@@ -20,7 +20,7 @@ from sitemap_etl.web import decoded
 _PIECE: Final = 8_192
 """Bytes in one piece for the parser."""
 _UNFINISHED: Final = 65_536
-"""Characters of a tag or a comment that is never closed: no page has one, and the parser begins it anew each time."""
+"""Characters of a tag or a comment that is never closed: no page has one, and the parser starts it again each time."""
 _WORDS: Final = 20_000
 """Maximum number of words of a page."""
 _VALUES: Final = 50

@@ -180,7 +180,7 @@ class Visitor:
             try:
                 where = origin(url)
             except ValueError as reason:
-                yield Visit(url, unknown=f"it is no address of a page ({reason})")
+                yield Visit(url, unknown=f"it is not the address of a page ({reason})")
                 continue
             waiting.setdefault(where, deque()).append(url)
         for where in waiting:

@@ -23,8 +23,8 @@ _DISTINCT: Final = 4
 
 
 def in_order(locs: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, bool]:
-    """The places of `locs` (string, ASCII without NUL, no null) in bytewise order: uint64, for `take`; and whether
-    it is known that no two are equal.
+    """Return the places of `locs` (string, ASCII without NUL, no null) in bytewise order: uint64, for `take`; and
+    whether it is known that no two are equal.
 
     All texts between the least and the greatest share the prefix of these two. Behind it stands a head of some bytes,
     one of few: a category, a product line. The place of a row's head among the heads and the bytes that follow make
@@ -86,7 +86,7 @@ def _searched(locs: pa.Array, borders: Sequence[str]) -> np.ndarray:
 
 
 def _ends(locs: pa.Array) -> tuple[str, str]:
-    """The least and the greatest text."""
+    """Return the least and the greatest text."""
     ends = pc.min_max(locs).as_py()
     return ends["min"], ends["max"]
 

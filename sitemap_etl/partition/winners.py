@@ -115,7 +115,7 @@ def dated(rows: pa.Table) -> pa.Table:
 
 
 def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:
-    """The rows with low <= loc < high (None: the end) of a table ordered by loc, without a copy."""
+    """Return the rows with low <= loc < high (None: the end) of a table ordered by loc, without a copy."""
     if table.num_rows == 0:
         return table
     locs = column_of(table, "loc")

@@ -54,7 +54,7 @@ class Actual:
         run: Run,
         public: Storage,
         *,
-        again: Collection[str] = (),
+        to_repeat: Collection[str] = (),
         watched: Collection[str] = (),
         secured: Mapping[str, File] | None = None,
     ) -> None:
@@ -66,8 +66,8 @@ class Actual:
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.relocated else published
         self.secured = secured or {}
-        self.again = frozenset(again)
-        self.touched = self.again | frozenset(watched)
+        self.to_repeat = frozenset(to_repeat)
+        self.touched = self.to_repeat | frozenset(watched)
         self.suspect = {*self.touched, *(published if self.relocated or run.options.full else ())}
         self.there = look(public, self.suspect)
         self._at = run.site.publish.at
@@ -85,7 +85,7 @@ class Actual:
             known = self.files.get(file.key)
             if known is not None and known.sha256 != file.sha256:
                 known = None
-            if file.key in self.again:
+            if file.key in self.to_repeat:
                 secured = self.secured.get(file.key)
                 if secured is not None and secured.sha256 == file.sha256:
                     found[file.key] = replace(secured, lastmod=file.lastmod)

@@ -35,12 +35,12 @@ def warn_of_bare(run: Run, name: str, notes: Tally, counts: Counts) -> Iterable[
         example = notes.examples[BARE][0]
         yield (
             f"{name}: {notes.counts[BARE]:,} of {counts.listed:,} addresses have no leading slash, such as "
-            f"{example!r}, listed as {run.site.site}/{example}. If they are no pages, write urls: {{bare: reject}}"
+            f"{example!r}, listed as {run.site.site}/{example}. If they are not pages, write urls: {{bare: reject}}"
         )
 
 
 def warn_of_rejected(run: Run, name: str, rejected: Tally, receipts: Iterable[Rendered]) -> Iterable[str]:
-    """Yield a warning if values that are no addresses were listed until now: their number and three examples."""
+    """Yield a warning if values that are not addresses were listed until now: their number and three examples."""
     if run.base is None or not urls.NO_ADDRESSES.intersection(rejected.counts):
         return
     rules = rules_of(run.site, run.site.sections[name], run.now, None).urls
@@ -63,6 +63,6 @@ def warn_of_rejected(run: Run, name: str, rejected: Tally, receipts: Iterable[Re
     if found:
         were, are = ("address that was", "is") if len(found) == 1 else ("addresses that were", "are")
         yield (
-            f"{name}: {len(found):,} {were} listed until now {are} rejected, because the value in the source is no "
-            f"address: {', '.join(sorted(found)[:EXAMPLES])}"
+            f"{name}: {len(found):,} {were} listed until now {are} rejected, because the value in the source is not "
+            f"an address: {', '.join(sorted(found)[:EXAMPLES])}"
         )

@@ -47,7 +47,7 @@ class Claim:
         demand_base(run, held.current)
         self.run = run
         self.held = held
-        self.again: set[str] = set()
+        self.to_repeat: set[str] = set()
         self.watched: set[str] = set()
         self.robots = False
         self.unmanaged: dict[str, str | None] = {}
@@ -62,12 +62,12 @@ class Claim:
         """Text for the fence of this claim's writes, unique among all claims."""
         return f"{self.run.run_id}-{self._number}"
 
-    def settle(self) -> None:
+    def find_interrupted(self) -> None:
         """Find the keys that interrupted publishes can have touched. A publish in progress is taken over."""
         grace = int(self.run.work.now().timestamp()) - GRACE.total_seconds()
         for key, since in self.held.current.suspect.items():
             if since <= grace and self.run.work.stat(key) is None:
-                continue  # a release that does not know of it has removed it, in its time
+                continue  # an earlier version without this field has removed it
             intent = self._intent(key)
             self._watched[key] = frozenset(intent.touched)
             self.watched |= intent.touched
@@ -84,7 +84,7 @@ class Claim:
         self.run.environment.log(f"the publish of {intent.describe()}, was interrupted: this run continues from it")
         if intent.run_id == self.run.run_id:
             self._number = intent.number
-        self.again |= intent.touched
+        self.to_repeat |= intent.touched
         self.robots = intent.robots
         self._recall(intent)
         since = int(self.run.work.now().timestamp())
@@ -138,7 +138,7 @@ class Claim:
         robots: bool = False,
         numbers: Mapping[str, int] | None = None,
     ) -> None:
-        """Claim the publish for these keys. From here on no other run may write, and the next one knows of them.
+        """Claim the publish for these keys. From here on no other run may write, and the next one finds them.
 
         `numbers`: as in an intent, of what is written.
         """
@@ -151,7 +151,7 @@ class Claim:
             writes=tuple(writes),
             deletes=tuple(deletes),
             robots=robots or self.robots,
-            suspect=tuple(sorted(self.again)),
+            suspect=tuple(sorted(self.to_repeat)),
             unmanaged=self.unmanaged,
             numbers={**self.numbers, **(numbers or {})},
             claim=secrets.token_hex(8),
@@ -173,9 +173,9 @@ class Claim:
             break
         self._swap(replace(self.held.current, pending=key))
 
-    def settled(self) -> None:
+    def clear_repeated(self) -> None:
         """Record that everything to write again has been committed."""
-        self.again, self.robots = set(), False
+        self.to_repeat, self.robots = set(), False
 
     def unwatch(self, is_clean: Callable[[str], bool]) -> None:
         """Stop checking interrupted publishes that are at least two days old and whose keys are all correct."""
@@ -208,7 +208,7 @@ class Claim:
         """Swap `current.json` to the result of this run. `manifest`: key of the release to commit.
 
         `mirrors`: section → key of its mirror version, or None for no mirror. `versions`: section → digest of its table
-        version and rules (`stages.tables`), or None. `made_from`: section → its digests (`stages.quiet`), or
+        version and rules (`stages.tables`), or None. `made_from`: section → its digests (`stages.decide`), or
         None. Other sections keep their values.
         """
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)

@@ -72,7 +72,7 @@ def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
     demand_own_lease(run)  # read after `held`: whoever took the lease over has replaced that since
     demand_conditions(run.work, run.public())
     claim = Claim(run, held)
-    claim.settle()
+    claim.find_interrupted()
     return _Publication(run, target, claim).publish(adopt=adopt)
 
 
@@ -90,7 +90,7 @@ class _Publication:
         secured = secure(run, self.public, claim)
         for file in secured.values():
             self._count(file)
-        self.actual = Actual(run, self.public, again=claim.again, watched=claim.watched, secured=secured)
+        self.actual = Actual(run, self.public, to_repeat=claim.to_repeat, watched=claim.watched, secured=secured)
         rolled_back = target.rolled_back_to is not None
         self.writes = Writes(run, self.public, claim, self.actual, rolled_back=rolled_back)
         self.desired = desired_set(run, target.drafts, target.extras, self.actual)
@@ -113,7 +113,7 @@ class _Publication:
             self.claim.take(keys, robots=says, numbers=_numbers(manifest))
             self._write_set(root, order)
             self._commit(manifest)
-            self.claim.settled()
+            self.claim.clear_repeated()
         elif not due:
             self._keep_sources()
             self._end("unchanged")
@@ -149,7 +149,7 @@ class _Publication:
         if self.run.base is None:
             return (
                 f"\n  if this site was published before: {self.run.work.url} holds no state of it. Check `name:` and "
-                "`work:` of the site file, which say where state lies"
+                "`work:` of the site file, which set the state folder"
             )
         return ""
 
@@ -190,7 +190,7 @@ class _Publication:
         return receivers_first(changed, moves_to)
 
     def _changed(self) -> dict[str, Object]:
-        """Files to be written that an index lists. What lies there unlisted is written before one does, as a new file:
+        """Files to be written that an index lists. Objects in no index are written before, as new files:
         a late delete may be on its way to it.
         """
         return {
@@ -229,7 +229,7 @@ class _Publication:
     def _list_old_and_new(self, root: Root) -> list[str]:
         """Let the indexes list the old files and the new ones, before any old file gives rows away.
 
-        Gives the keys of those that are final by that.
+        Return the keys that are final after that.
         """
         done = []
         now = self.run.plan.now
@@ -255,8 +255,8 @@ class _Publication:
         return done
 
     def _name_in_robots(self, root: Root, addresses: Sequence[str]) -> None:
-        again = self.claim.robots or (self.target.rolled_back_to is not None and root.naming(addresses) is not None)
-        if root.name_indexes(addresses, self.claim.mark if again else None, self.claim.hold):
+        fenced = self.claim.robots or (self.target.rolled_back_to is not None and root.naming(addresses) is not None)
+        if root.name_indexes(addresses, self.claim.mark if fenced else None, self.claim.hold):
             self.outcome.robots_txt = True
 
     def _write(self, item: Object) -> None:

@@ -70,7 +70,7 @@ class _Hashes:
 
     def share(self, one: Entry, other: Entry) -> bool:
         """Return True if both files can list the same loc."""
-        self.read = {key: held for key, held in self.read.items() if held[0] >= other.first}
+        self.read = {key: loaded for key, loaded in self.read.items() if loaded[0] >= other.first}
         return bool(np.isin(self._of(one), self._of(other), assume_unique=True).any())
 
     def _of(self, entry: Entry) -> np.ndarray:

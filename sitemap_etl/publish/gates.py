@@ -36,7 +36,7 @@ WEEK: Final = timedelta(days=7)
 
 
 def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: frozenset[str]) -> list[Gate]:
-    """Every gate of every section and of the site, with what `forced` overrules.
+    """Return every gate of every section and of the site, with what `forced` overrules.
 
     `outcomes`: of each section. What a person let through in a section does not stop the site as well.
     """

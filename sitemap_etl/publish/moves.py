@@ -18,7 +18,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
 from sitemap_etl.stages import window
-from sitemap_etl.stages.quiet import LISTED_ALREADY
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import ChangeKind, Checked, Entry, Rendered
@@ -124,7 +124,7 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], 
 
 
 def read_changes(run: Run, receipt: Rendered) -> Iterator[pa.Table]:
-    """A group's staged changes, those of a window at a time."""
+    """Yield a group's staged changes, those of a window at a time."""
     if receipt.changes is None:
         return
     stored = read_checked(run.staging, receipt.changes)
@@ -141,7 +141,7 @@ def _missing(run: Run, staged: Checked) -> Refused:
 
 
 def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> Iterator[pa.Table]:
-    """The run's changes with moves netted out, as CHANGES: a moved row is changed, or nothing.
+    """Yield the run's changes with moves netted out, as CHANGES: a moved row is changed, or nothing.
 
     `dropped`: shards of sections that the site file no longer has; their rows are removed.
     """
@@ -151,17 +151,17 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
         kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
         yield conform(gone.append_column("kind", kind), CHANGES)
     for receipt in rendered:
-        view, again = run.site.sections[receipt.section].view, receipt.section in anew
-        for table in read_changes(run, receipt) if again or not view else ():
-            told = table
-            if again:  # a section has lost the pages that it no longer shows; a view had nothing to lose
-                removed = pc.equal(told.column("kind"), "removed")
-                told = told.filter(removed if view else pc.invert(removed))
+        view, became_or_ceased = run.site.sections[receipt.section].view, receipt.section in anew
+        for table in read_changes(run, receipt) if became_or_ceased or not view else ():
+            changes = table
+            if became_or_ceased:  # a section has lost the pages that it no longer shows; a view had nothing to lose
+                removed = pc.equal(changes.column("kind"), "removed")
+                changes = changes.filter(removed if view else pc.invert(removed))
             if len(moved):
-                known = pc.is_in(told.column("loc"), moved)
-                crossing = pc.and_(known, pc.not_equal(told.column("kind"), "changed"))
-                told = told.filter(pc.invert(crossing))
-            yield conform(told, CHANGES)
+                known = pc.is_in(changes.column("loc"), moved)
+                crossing = pc.and_(known, pc.not_equal(changes.column("kind"), "changed"))
+                changes = changes.filter(pc.invert(crossing))
+            yield conform(changes, CHANGES)
     arrived = moves.moved.filter(moves.moved.column("changed"))
     yield conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES)
 
@@ -190,7 +190,7 @@ def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
 
 
 def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
-    """The rows of published shards, likewise."""
+    """Yield the rows of published shards, likewise."""
     for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
@@ -231,7 +231,7 @@ def dropped_entries(run: Run) -> list[Entry]:
 
 
 def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
-    """The path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
+    """Return the path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
     for loc in locs_of(run, moves, kind, section):
@@ -249,7 +249,7 @@ def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tu
 
 
 def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
-    """The pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
+    """Yield the pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
     moved = column_of(moves.moved, "loc")
     tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
     for table in itertools.chain(_changes_of(run, kind, section), *tables):

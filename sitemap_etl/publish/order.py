@@ -35,7 +35,7 @@ def with_actual_rows(
 ) -> dict[str, frozenset[str]]:
     """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
 
-    It was found by comparing with the last manifest. Where a suspect object is about to be replaced (`changed`, by
+    It was found by comparing with the last manifest. If a suspect object is about to be replaced (`changed`, by
     key), its rows count as they are there. Memory holds those that the new file under the key does not have, which are
     few: an object holds what was published under its key, or what was to be.
     """
@@ -78,7 +78,7 @@ def _locs(run: Run, entry: Entry) -> pa.Array:
 
 
 def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:
-    """The order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
+    """Return the order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
     keys = sorted(changed)
     inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
     done: list[str] = []

@@ -61,7 +61,7 @@ class Visited(Frozen):
             _together(self.open, other.open),
         )
 
-    def told(self) -> Tally:
+    def all_reasons(self) -> Tally:
         """Return all reasons, for the summary."""
         unknown = Tally()
         for reason in self.open.ordered():

@@ -74,11 +74,11 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
     made = [(number, _index(run, desired, number)) for number in sorted({entry.index for entry in desired.entries})]
     there = actual.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
     for number, item in made:
-        desired.indexes.append(Index(number, _settled(item, there, actual)))
+        desired.indexes.append(Index(number, _record_of(item, there, actual)))
         if item.file.key not in there:
             desired.index_objects[item.file.key] = item
     for item in extras:
-        desired.extras.append(_settled(item, there, actual))
+        desired.extras.append(_record_of(item, there, actual))
         if item.file.key not in there:
             desired.extra_objects.append(item)
     return desired
@@ -92,7 +92,7 @@ def _dated_until(now: str, entry: Entry) -> Entry:
 
 
 def _index(run: Run, desired: Desired, number: int) -> Object:
-    """An index of the set, as it should be."""
+    """Return an index of the release, as it should be."""
     at = run.site.publish.at
     entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
     return index_object(run.site.publish.names.index_name(number), entries, run.plan.now)
@@ -129,8 +129,8 @@ def plain_object(key: str, content: bytes, stored: bytes, now: str) -> Object:
     return Object(file, lambda: stored, ABSENT)
 
 
-def _settled(item: Object, there: Mapping[str, File], actual: Actual) -> File:
-    """The record of a file of the set: as it is there, or as it will be written."""
+def _record_of(item: Object, there: Mapping[str, File], actual: Actual) -> File:
+    """Return the record of a file of the release: as it is there, or as it will be written."""
     item.file = actual.dated(item.file)
     found = there.get(item.file.key)
     return item.file if found is None else actual.dated(found)
@@ -150,7 +150,7 @@ def _add_files(run: Run, drafts: Sequence[Draft], actual: Actual, desired: Desir
         found = there.get(file.key)
         if found is None:
             item = _staged(run, file, staged) if staged is not None else rerender(run, desired.entries[at], kind, own)
-            # A file that gets another name may be what lies under that already.
+            # The new name of a file can already have the same bytes.
             found = actual.unchanged([item.file]).get(item.file.key) if staged is None else None
             if found is None:
                 desired.files[item.file.key] = item
@@ -164,7 +164,7 @@ def _staged(run: Run, file: File, staged: StagedFile) -> Object:
 
 
 def _read_staged(run: Run, staged: StagedFile) -> bytes:
-    """The bytes of a staged file. Raises Refused where they are gone, DamagedState where they are others."""
+    """Return the bytes of a staged file. Raises Refused if they are gone, DamagedState if they are others."""
     stored = run.staging.get(staged.staged)
     where = run.staging.url_of(staged.staged)
     if stored is None:
@@ -202,12 +202,12 @@ class Target(Frozen):
 def made_manifest(
     run: Run, target: Target, desired: Desired, retired: Sequence[Retired], numbers: Mapping[str, int]
 ) -> Manifest:
-    """The manifest of this publish; the ETags of what is yet to be written are not in it.
+    """Return the manifest of this publish; the ETags of what is yet to be written are not in it.
 
     `numbers`: section → number that no file has been given yet, whatever became of the publish that gave the last.
     """
     base = run.base
-    # A drop that a person let through, or went back to, is no slow loss: the seven days are counted from there.
+    # A drop that a person let through, or went back to, is not a slow loss: the seven days are counted from there.
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
     history = () if restarts else target.week
     sections = {name: state.listed for name, state in target.sections.items()}
@@ -260,7 +260,7 @@ def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
 
 
 def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
-    """The manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
+    """Return the manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
     if base is None:
         return manifest
     now = {file.key: file.stored_sha256 for file in manifest.files()}
@@ -274,7 +274,7 @@ def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
 
 
 def without_deleted(manifest: Manifest, deleted: Sequence[Retired], at: int) -> Manifest:
-    """The manifest after these files were deleted, which it remembers."""
+    """Return the manifest after these files were deleted, which it remembers."""
     gone = {item.key for item in deleted}
     return replace(
         manifest,
@@ -302,10 +302,10 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
 def retired_files(
     run: Run, desired: Desired, actual: Actual, unmanaged: Mapping[str, str | None]
 ) -> tuple[list[Retired], list[Retired]]:
-    """Those that wait, and those whose grace is over by the clock of `work`: indexes first, before what they list.
+    """Return the files whose deletion waits, and those whose grace is over by the clock of `work`: indexes first.
 
     What an interrupted publish left is retired now, but not an object that was there before it (`unmanaged`: key →
-    ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
+    ETag). Where `publish.to` is another place than it was, objects in the old one are not deleted.
     """
     base = run.base if not actual.relocated else None
     now = int(run.work.now().timestamp())
@@ -333,7 +333,7 @@ def retired_files(
 
 
 def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
-    """The sitemap (or text sitemap) of a published shard, staged anew, to be stored under `key`.
+    """Return the sitemap (or text sitemap) of a published shard, staged again, to be stored under `key`.
 
     It keeps its lastmod where its bytes are those that the entry has. Raises Refused where the snapshot is gone.
     """

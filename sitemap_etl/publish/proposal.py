@@ -22,8 +22,8 @@ from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
 from sitemap_etl.publish.unread import carry
+from sitemap_etl.stages.decide import main_origin
 from sitemap_etl.stages.published import remembered, same_definition
-from sitemap_etl.stages.quiet import main_origin
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
@@ -31,11 +31,11 @@ from sitemap_etl.state.records import (
     Drift,
     Entry,
     Gate,
-    Quiet,
     Rendered,
     SectionPlan,
     SectionState,
     StagedShard,
+    UnchangedSection,
 )
 
 
@@ -100,7 +100,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         elif name in planned.quiet and published is not None and base is not None:
             proposal.drafts += [Draft(entry) for entry in base.of(name)]
             proposal.sections[name] = published
-            proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
+            proposal.counts[name] = _account_unchanged(run, name, planned.quiet[name], published, proposal)
             _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
             own = taken.filter(pc.equal(taken.column("section"), name))
@@ -121,7 +121,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
 
         proposal.pages = visit_new(run, rendered, proposal.counts, moves)
         for name, seen in proposal.pages.items():
-            proposal.reasons[name]["pages"] = seen.told()
+            proposal.reasons[name]["pages"] = seen.all_reasons()
     forced = frozenset(run.options.force) if force is None else force
     proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
@@ -175,7 +175,7 @@ def _closes_clusters_of(run: Run, name: str) -> bool:
 
 
 def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:
-    """Raise Refused where a section that is not read would go on listing pages of another origin than `site`."""
+    """Raise Refused if an unread section would still list pages of another origin than `site`."""
     theirs = foreign_page(run.site, entries)
     if theirs is not None:
         raise Refused(
@@ -243,7 +243,7 @@ def _read_section(
 
 
 def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
-    """The entry of a shard; its file's ETag and index are known when it is written."""
+    """Return the entry of a shard; its file's ETag and index are known when it is written."""
     names = run.site.publish.names
     staged, staged_text = shard.xml, shard.text
     published = old.text if old is not None else None
@@ -278,7 +278,7 @@ def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | No
 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
-    """The counts of a section that was rendered, after checking that every row is accounted for."""
+    """Return the counts of a section that was rendered, after checking that every row is accounted for."""
     counts, inventory = _account_rows(run, name, proposal)
     dates = Dates()
     gathered = 0
@@ -302,33 +302,37 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
     return _balanced(name, counts)
 
 
-def _account_quiet(run: Run, name: str, quiet: Quiet, published: SectionState, proposal: Proposal) -> Counts:
-    """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it.
+def _account_unchanged(
+    run: Run, name: str, unchanged: UnchangedSection, published: SectionState, proposal: Proposal
+) -> Counts:
+    """Return the counts of an unchanged section. Its duplicates are from the run that last rendered it.
 
     If no rule was applied to its rows, the report of the run that applied them is repeated.
     """
     counts, _ = _account_rows(run, name, proposal)
-    if quiet.counts is not None:
-        told, read = quiet.counts, run.rows_read(name)
+    if unchanged.counts is not None:
+        reported, read = unchanged.counts, run.rows_read(name)
         if name not in run.plan.readings:
-            _balance(name, "all splits", "extracted", read, "rows of the run that applied the rules", told.extracted)
-            proposal.rejected_read[name] = told.rejected
+            _balance(
+                name, "all splits", "extracted", read, "rows of the run that applied the rules", reported.extracted
+            )
+            proposal.rejected_read[name] = reported.rejected
         counts += Counts(
             extracted=read,
-            carried=told.extracted + told.carried - read,
-            duplicates=told.duplicates - quiet.duplicates,
-            excluded=told.excluded,
-            rejected=told.rejected,
+            carried=reported.extracted + reported.carried - read,
+            duplicates=reported.duplicates - unchanged.duplicates,
+            excluded=reported.excluded,
+            rejected=reported.rejected,
         )
-    for kind, tally in quiet.reasons.items():
+    for kind, tally in unchanged.reasons.items():
         if kind in proposal.reasons[name]:
             proposal.reasons[name][kind].merge(tally)
-    proposal.dates[name] = Dates(quiet.made_from.dated)
-    return _balanced(name, counts + Counts(listed=published.listed, duplicates=quiet.duplicates))
+    proposal.dates[name] = Dates(unchanged.made_from.dated)
+    return _balanced(name, counts + Counts(listed=published.listed, duplicates=unchanged.duplicates))
 
 
 def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]:
-    """The counts of a section's rows up to the rules, and how many came out of these."""
+    """Return the counts of a section's rows up to the rules, and how many came out of these."""
     counts = Counts()
     inventory = 0
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
@@ -389,14 +393,14 @@ def _warn(
     proposal.warnings += warn_of_rejected(run, name, proposal.reasons[name]["rejected"], receipts)
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
-            f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
-            "changed this night is not known"
+            f"{name}: fingerprints reset, because their definition changed: all dates stay, and the "
+            "changes since the last release are not known"
         )
     blind = sum(receipt.counts.blind for receipt in receipts)
     if blind:
         proposal.warnings.append(
             f"{name}: {blind:,} pages had no fingerprint to compare with, because their rows were made again from "
-            "their file: their dates stay, and which of them changed this night is not known"
+            "their file: their dates stay, and their changes since the last release are not known"
         )
     if published is None and plan.rule is not None and run.base is not None and proposal.counts[name].added:
         proposal.warnings.append(f"{name}: first publish of this section: its new pages have no fingerprint dates yet")
@@ -435,10 +439,10 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
 
 
 def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
-    """The sections' states with the rows that were removed lately, of those sections that date by fingerprint.
+    """Return the sections' states with the rows that were removed lately, of those sections that date by fingerprint.
 
     Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
-    or came back, are forgotten on a night that has changes: a quiet one leaves the state as it is.
+    or came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
     """
     sections = dict(proposal.sections)
     taken = taken_pages(run, run.all_rendered())

@@ -20,10 +20,10 @@ from sitemap_etl.publish.proposal import Proposal, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.served import served_otherwise
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
-from sitemap_etl.stages.basis import Basis
+from sitemap_etl.stages.decide import digests_of_run
+from sitemap_etl.stages.digests import SectionDigests
 from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
-from sitemap_etl.stages.quiet import remembered
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
@@ -72,7 +72,7 @@ def publish(
     error = outcome = None
     if proposal.refused:
         if not dry_run:
-            demand_base(run, run.state.current())  # what its gates object to is no matter where it was overtaken
+            demand_base(run, run.state.current())  # its gates don't matter if it was overtaken
         error = refusal(run, proposal)
     if error is None and not dry_run:
         try:
@@ -95,11 +95,11 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     for name in made:
         sections[name] = replace(sections[name], mirror=layout.mirror(name, run.run_id))
     old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
-    quiet = quiet_because(run, proposal)
+    silent_because = reason_not_to_notify(run, proposal)
     rendered = run.all_rendered() if run.base is not None else []
     return Target(
         changes=packed(net_changes(run, rendered, dropped_entries(run), proposal.moves)),
-        quiet_because=quiet,
+        quiet_because=silent_because,
         drafts=[*recent_drafts(run, proposal.drafts, sections), *proposal.drafts],
         sections=sections,
         counts=proposal.counts,
@@ -119,7 +119,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
 def _made_from(
     run: Run, proposal: Proposal, sections: Mapping[str, SectionState], mirrors: Mapping[str, Mirror]
 ) -> dict[str, MadeFrom | None]:
-    """Return the record of the inputs of each section for the next run (`stages.quiet.remembered`)."""
+    """Return the record of the inputs of each section for the next run (`stages.decide.digests_of_run`)."""
     planned = run.partition()
     rendered: dict[str, int | None] = {}
     for name in planned.sections:
@@ -127,8 +127,8 @@ def _made_from(
         tells = any(receipt.notes.total for receipt in receipts)
         dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
         rendered[name] = None if tells else dated
-    basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
-    return remembered(run, basis, rendered, mirrors)
+    digests = SectionDigests(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
+    return digests_of_run(run, digests, rendered, mirrors)
 
 
 def _version(run: Run, proposal: Proposal, name: str) -> str | None:
@@ -145,7 +145,7 @@ def _lost_pages(proposal: Proposal, read: Collection[str]) -> list[str]:
     return [name for name, counts in proposal.counts.items() if name not in read and counts.duplicates]
 
 
-def quiet_because(run: Run, proposal: Proposal) -> str | None:
+def reason_not_to_notify(run: Run, proposal: Proposal) -> str | None:
     """Return the reason why engines should not be notified of single URLs this time, or None if they should."""
     if run.base is None:
         return "it is the first publish of this state: every URL would count as new"
@@ -160,7 +160,7 @@ def quiet_because(run: Run, proposal: Proposal) -> str | None:
 
 
 def refusal(run: Run, proposal: Proposal) -> Refused:
-    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway.
+    """Build the refusal: what, how much, where most of it is, how to look and how to publish anyway.
 
     A site's gate that is refused only for what its sections' gates are refused for is not reported twice.
     """

@@ -43,7 +43,7 @@ def put_overview(
     """Put the page of all runs, the last runs as a record, the last page once more, and the metrics of the run that
     `ended`. A dry run is none.
 
-    `among`: the last runs, where they were read.
+    `among`: the last runs, if they were read.
     """
     from sitemap_etl import report  # a DAG file is parsed without it
 

@@ -114,7 +114,7 @@ def clean_up(run: Run) -> int:
         if stat.modified <= now - attempts.KEPT:
             removed += storage.delete(stat.key)
     keep_reports = {layout.run_of_manifest(key) for key, _ in kept} | {run.run_id}
-    for one in current.made_from.values():  # what these found is told of again
+    for one in current.made_from.values():  # findings of these are sent again
         keep_reports |= {one.run_id, one.applied_by}
     for prefix in (layout.REPORTS, layout.RUNS):
         for stat in list(storage.list(prefix)):
@@ -218,6 +218,6 @@ def _staged_snapshots(storage: Storage, staged: Mapping[str, set[str]]) -> set[s
 
 
 def _pending(run: Run) -> set[str]:
-    """Runs whose changes some engine has yet to hear, or is half way through."""
+    """Return the runs whose changes are pending for an engine, also partly."""
     waiting = {pending for name in engines_of(run.site) for pending in pending_runs(run.state, name)}
     return waiting | {run.run_id}

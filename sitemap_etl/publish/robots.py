@@ -50,7 +50,7 @@ class Root:
     warnings: list[str] = field(default_factory=list)
 
     def naming(self, indexes: Sequence[str], mark: str | None = None) -> bytes | None:
-        """The robots.txt that names these indexes (addresses) in this site's block; None: it stays as it is.
+        """Return the robots.txt that names these indexes (addresses) in this site's block; None: it stays as it is.
 
         `mark`: the block has to bear it. Without, one that it bears stays as long as the indexes do.
         """
@@ -90,7 +90,7 @@ class Root:
 
 
 def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
-    """The root of the site, to name `indexes` (addresses) there. `files`: the addresses of the whole set.
+    """Return the root of the site, to name `indexes` (addresses) there. `files`: the addresses of the whole set.
 
     robots.txt is not created where something else answers for it, and not written where our lines would do
     harm; the lines to add are a warning then. So is a robots.txt that keeps crawlers from the files.
@@ -136,7 +136,7 @@ def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
 
 
 def named_by_others(run: Run, indexes: Sequence[str]) -> list[str]:
-    """The names of other site files whose block in robots.txt names one of these indexes (addresses)."""
+    """Return the names of other site files whose block in robots.txt names one of these indexes (addresses)."""
     storage = run.root()
     found = None if storage is None else storage.get(ROBOTS_TXT)
     if found is None:

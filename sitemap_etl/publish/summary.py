@@ -137,13 +137,13 @@ def attempt_of(run: Run, summary: Summary) -> Attempt:
 
 
 def read_summary(run: Run) -> Summary | None:
-    """The summary that was put, or None."""
+    """Return the summary that was put, or None."""
     found = read_document(run.work, layout.summary(run.run_id), Summary)
     return None if found is None else found[0]
 
 
 def _gather_aside(run: Run, planned: Partition, kind: str, others: Iterable[pa.Table]) -> Checked:
-    """One Parquet file of the rows of one kind, of all splits and groups, and of others."""
+    """Write one Parquet file of the rows of one kind, of all splits and groups, and of others."""
     staged = [part.aside.get(kind) for section in planned.read for part in run.parts(section)]
     if kind == "duplicates":
         staged += [receipt.duplicates for receipt in run.all_rendered()]
@@ -217,7 +217,7 @@ def _entries(proposal: Proposal, manifest: Manifest | None) -> list[Entry]:
 
 
 def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ...]]]:
-    """A few locs of each kind of change, by section. A page that only moved to another section is none."""
+    """Return a few locs of each kind of change, by section. A page that only moved to another section is none."""
     moved = column_of(proposal.moves.moved, "loc")
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for receipt in run.all_rendered():
@@ -236,7 +236,7 @@ def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ..
 
 
 def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind) -> tuple[str, ...]:
-    """A few locs of a kind of change whose first ones had only moved, or that changed while they moved."""
+    """Return a few locs of a kind of change whose first ones had only moved, or that changed while they moved."""
     moved = proposal.moves.moved
     if kind == "changed":
         here = pc.and_(pc.equal(moved.column("section"), section), moved.column("changed"))
@@ -249,7 +249,7 @@ def answers_of(run: Run) -> dict[str, Answered]:
     """Return the answers of the engines to the run."""
     answers = {}
     for engine in engines_of(run.site):
-        with suppress(DamagedState):  # it was told when the engine was to be notified
+        with suppress(DamagedState):  # it was reported when the engine was to be notified
             if (answer := answer_of(run.state, run.run_id, engine)) is not None:
                 answers[engine] = answer
     return answers

@@ -30,7 +30,7 @@ _AT_ONCE: Final = 4
 
 
 def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
-    """The files of the URLs that were added or changed within `recent:`, of all sections that are no views.
+    """Return the files of the URLs that were added or changed within `recent:`, of all sections that are not views.
 
     `sections`: of the set, also those that the site file no longer has, which a rollback brings back. Rows of a
     section's first publish do not count.
@@ -45,7 +45,7 @@ def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, Sect
 
 
 def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.Table]:
-    """The rows of these shards that changed since then, sorted by loc over all sections: SNAPSHOT tables.
+    """Yield the rows of these shards that changed since then, sorted by loc over all sections: SNAPSHOT tables.
 
     Memory holds as many shards as sections have side by side.
     """
@@ -65,14 +65,14 @@ def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.
 def _files(batches: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, urlset.Entries]]:
     """Yield the rows of each file, with their rendered entries. Memory holds a few files."""
     bounds = Shards().inside(urlset.WRAPPER_BYTES)
-    held = SNAPSHOT.empty_table()
+    waiting = SNAPSHOT.empty_table()
     for rows in batches:
-        held = pa.concat_tables([held, rows])
-        if held.num_rows >= _AT_ONCE * bounds.rows or held.nbytes >= _AT_ONCE * bounds.bytes:
-            *full, (held, _) = _cut(held, bounds)
+        waiting = pa.concat_tables([waiting, rows])
+        if waiting.num_rows >= _AT_ONCE * bounds.rows or waiting.nbytes >= _AT_ONCE * bounds.bytes:
+            *full, (waiting, _) = _cut(waiting, bounds)
             yield from full
-    if held.num_rows:
-        yield from _cut(held, bounds)
+    if waiting.num_rows:
+        yield from _cut(waiting, bounds)
 
 
 def _cut(rows: pa.Table, bounds: Shards) -> list[tuple[pa.Table, urlset.Entries]]:
@@ -106,7 +106,7 @@ def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> 
 
 
 def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draft]) -> dict[str, SectionState]:
-    """The sections' states with the rows that their feeds show. `drafts`: of all sections."""
+    """Return the sections' states with the rows that their feeds show. `drafts`: of all sections."""
     planned = run.partition()
     result = dict(sections)
     for name, state in sections.items():
@@ -130,7 +130,7 @@ def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draf
 
 
 def with_top(run: Run, name: str, state: SectionState, entries: Sequence[Entry]) -> SectionState:
-    """The section, which is published as it lies in these shards, with the rows that its feeds show: it may have been
+    """Return the section, which is published in these shards, with the rows that its feeds show: it may have been
     rendered before it had any.
     """
     section = run.site.sections.get(name)
@@ -144,7 +144,7 @@ def with_top(run: Run, name: str, state: SectionState, entries: Sequence[Entry])
 
 
 def feed_objects(run: Run, sections: dict[str, SectionState]) -> list[Object]:
-    """The feeds of every section that has some, as they should be."""
+    """Return the feeds of every section that has some, as they should be."""
     publish = run.site.publish
     hubs = run.site.ping.websub.hub if run.site.ping.websub is not None else ()
     found = []

@@ -33,7 +33,7 @@ def secure(run: Run, public: Storage, claim: Claim) -> dict[str, File]:
     deleted is left, for no index lists it, and so is an object of others that it had leave to replace.
     """
 
-    def put_again(key: str) -> File | None:
+    def repeat_put(key: str) -> File | None:
         """Return the object as it is stored now, or None if it is missing or unreadable."""
         for tries_left in reversed(range(_TRIES)):
             stored = readable(public, key)
@@ -52,8 +52,8 @@ def secure(run: Run, public: Storage, claim: Claim) -> dict[str, File]:
         return None
 
     retired = {item.key for item in run.base.retired} if run.base is not None else set()
-    keys = sorted(look(public, claim.again - retired))
-    return {file.key: file for file in in_threads(put_again, keys) if file is not None}
+    keys = sorted(look(public, claim.to_repeat - retired))
+    return {file.key: file for file in in_threads(repeat_put, keys) if file is not None}
 
 
 class Writes:

@@ -76,7 +76,7 @@ def alternates(column: pa.Array) -> pa.Array:
 
 
 def mobile(column: pa.Array) -> pa.Array:
-    """A bool → the empty `mobile:mobile` element where it is true."""
+    """Render a bool: the empty `mobile:mobile` element if it is true."""
     return pc.if_else(column, "<mobile:mobile/>", "")
 
 

@@ -23,14 +23,15 @@ _MOBILE: Final = f"{{{limits.NS_MOBILE}}}mobile"
 
 
 def rows_of(data: bytes) -> pa.Table:
-    """The rows of an uncompressed sitemap (frames.SNAPSHOT), in its order; columns that it does not show are null.
+    """Return the rows of an uncompressed sitemap (frames.SNAPSHOT), in its order; columns that it does not show are
+    null.
 
-    Raises ValueError where it is no sitemap of ours.
+    Raise ValueError if sitemap_etl did not write the sitemap.
     """
     try:
         root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True))
     except etree.XMLSyntaxError as error:
-        raise ValueError("it is no well-formed XML") from error
+        raise ValueError("it is not well-formed XML") from error
     return pa.Table.from_pylist([_row(entry) for entry in root.iterchildren(_ENTRY)], schema=SNAPSHOT)
 
 

@@ -135,10 +135,10 @@ def _with(words: pa.DictionaryArray, before: str, after: str) -> pa.DictionaryAr
 
 
 def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
-    """The entries of a table's rows.
+    """Return the entries of a table's rows.
 
     `table` has columns of `frames.PUBLISHED`; those it lacks are taken for null. A column that might make more than
-    `largest` bytes is rendered in halves. Raises ValueError where a loc is null or a priority outside 0 to 10.
+    `largest` bytes is rendered in halves. Raises ValueError if a loc is null or a priority outside 0 to 10.
     """
     if table.num_rows == 0:
         return Entries((), np.empty(0, np.int64))
@@ -193,7 +193,7 @@ def _most_bytes(column: pa.Array, tags: int) -> int:
 
 
 def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The bytes that each row has of a part."""
+    """Return the bytes that each row has of a part."""
     if pa.types.is_dictionary(part.type):
         sizes = pc.binary_length(part.dictionary).take(part.indices)
     else:
@@ -202,7 +202,7 @@ def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def namespaces(table: pa.Table) -> tuple[str, ...]:
-    """The prefixes that these rows use, of image, video, news, xhtml and mobile, in this order."""
+    """Return the prefixes that these rows use, of image, video, news, xhtml and mobile, in this order."""
     found = []
     for name, (prefix, _, _) in _EXTENSIONS.items():
         column = _column(table, name)

@@ -1,7 +1,7 @@
 """Charts as inline SVG: plain rectangles and lines in the page's own colors, with every value as text.
 
-A chart stretches to the width of its place, so its scale and its dates are text beside it. The lower end of every scale
-is zero. All text is escaped, and nothing is fetched.
+A chart stretches to the width of its place, so its scale and its dates are text below it. All text is escaped, and
+nothing is fetched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from sitemap_etl.frozen import Frozen
 STEP: Final = 10
 """Width of a point, in units of the chart."""
 HEIGHT: Final = 40
+_MARK: Final = 4
+"""Height of the strip below the chart that marks runs without success."""
 _LEAST: Final = 1.5
 """Height of the smallest column that is not zero."""
 
@@ -33,13 +35,13 @@ class Point(Frozen):
 
 
 def columns(points: Sequence[Point], label: str) -> Markup:
-    """A column for each run, from nothing to the greatest; a run that failed is marked over the whole height."""
+    """Return a chart with a column for each run, from zero to the greatest. A run that failed has a mark below it."""
     most = max((point.value or 0 for point in points), default=0) or 1
     return _picture(points, label, [_column(at, point, most) for at, point in enumerate(points)])
 
 
 def line(points: Sequence[Point], label: str) -> Markup:
-    """A line between the least and the greatest value: for what hardly changes."""
+    """Return a line between the least and the greatest value, for values that hardly change."""
     values = [point.value for point in points if point.value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
     span = (high - low) or 1
@@ -72,7 +74,8 @@ def _column(at: int, point: Point, most: float) -> str:
     place = f'x="{at * STEP}" y="0" width="{STEP}" height="{HEIGHT}"'
     shapes = [f'<g><title>{escape(point.words)}</title><rect class="place" {place}/>']
     if point.tone != "good":
-        shapes.append(f'<rect class="mark {point.tone}" {place}/>')
+        mark = f'x="{at * STEP + 1}" y="{HEIGHT + 1}" width="{STEP - 2}" height="{_MARK - 1}"'
+        shapes.append(f'<rect class="mark {point.tone}" {mark}/>')
     if height:
         shapes.append(
             f'<rect class="column{" now" if point.now else ""}" x="{at * STEP + 1}" y="{HEIGHT - height:.1f}" '
@@ -83,7 +86,7 @@ def _column(at: int, point: Point, most: float) -> str:
 
 def _picture(points: Sequence[Point], label: str, shapes: Sequence[str]) -> Markup:
     width = max(1, len(points)) * STEP
-    head = f'<svg class="chart" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="img" '
+    head = f'<svg class="chart" viewBox="0 0 {width} {HEIGHT + _MARK}" preserveAspectRatio="none" role="img" '
     base = f'<line class="base" x1="0" y1="{HEIGHT}" x2="{width}" y2="{HEIGHT}"/>'
     # Words and labels are escaped. The rest is numbers and our own names. Markup.format would be ten times as slow, and
     # a page has thousands of points.

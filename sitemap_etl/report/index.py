@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sitemap_etl import __version__
-from sitemap_etl.report.nights import COLUMNS, SHOWN, engines, figures, nights, reasons, tone_of
+from sitemap_etl.report.nights import SHOWN, counted, engines, figures, nights, reasons, tone_of
 from sitemap_etl.report.paper import moment, several, template
 from sitemap_etl.state.records import Attempt
 
@@ -21,7 +21,7 @@ _SAID = {
 
 
 def render_index(name: str, site: str, runs: Sequence[Attempt], kept: Sequence[str]) -> str:
-    """The page of all runs. `runs`: oldest first, one at least; `kept`: ids of those whose page is still there."""
+    """Return the page of all runs. `runs`: at least one, oldest first. `kept`: IDs of the runs that have a page."""
     last = runs[-1]
     good = next((run for run in reversed(runs) if run.good), None)
     shown = runs[-SHOWN:]
@@ -41,6 +41,6 @@ def render_index(name: str, site: str, runs: Sequence[Attempt], kept: Sequence[s
         asked=list(engines(shown, None)) if len(shown) > 1 else [],
         nights=rows,
         kept=set(kept),
-        columns=COLUMNS,
+        columns=counted(runs),
         version=__version__,
     )

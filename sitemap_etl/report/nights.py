@@ -29,13 +29,16 @@ _ANSWERS: Final = {"accepted": "good", "nothing": "good", "skipped": "good", "pa
 
 
 class Figure(Frozen):
-    """A picture with its caption: what it shows, tonight's value, what is usual, whether tonight is not."""
+    """A chart with its name, the value of the last run, the usual range, a remark on an unusual value, and its axes."""
 
     name: str
     value: str
     usual: str
     unusual: str
     picture: Markup
+    first: str
+    last: str
+    scale: str = ""
 
 
 class Night(Frozen):
@@ -78,6 +81,7 @@ def links(around: Around) -> list[tuple[str, str]]:
 
 
 COLUMNS: Final = ("listed", "added", "changed", "removed", "rejected")
+"""The counts that have a chart."""
 
 
 def page_of(run_id: str, root: str) -> str:
@@ -90,12 +94,18 @@ def tone_of(status: str) -> str:
     return _TONES.get(status, "good")
 
 
+def counted(runs: Sequence[Attempt]) -> tuple[str, ...]:
+    """Return the counts that have a chart and a column. Those that are zero in every run are left out."""
+    return tuple(name for name in COLUMNS if name == "listed" or any(_count(run, name) for run in runs))
+
+
 def nights(runs: Sequence[Attempt], own: str | None, root: str) -> list[Night]:
-    """The runs for the table, newest first. `own`: the run whose page it is."""
-    return [_night(run, own, root) for run in reversed(runs)]
+    """Return the runs for the table, newest first. `own`: the run whose page it is."""
+    names = counted(runs)
+    return [_night(run, own, root, names) for run in reversed(runs)]
 
 
-def _night(run: Attempt, own: str | None, root: str) -> Night:
+def _night(run: Attempt, own: str | None, root: str, names: Sequence[str]) -> Night:
     return Night(
         run_id=run.run_id,
         when=moment(run.now),
@@ -103,15 +113,18 @@ def _night(run: Attempt, own: str | None, root: str) -> Night:
         tone=tone_of(run.status),
         report=page_of(run.run_id, root) if run.report is not None else None,
         error=(run.error or "").partition("\n")[0].removeprefix("Refused: "),
-        counts=tuple(_count(run, what) for what in COLUMNS),
+        counts=tuple(_count(run, what) for what in names),
         seconds=run.seconds.get("total"),
         now=run.run_id == own,
     )
 
 
 def figures(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
-    """Return charts of the listed, added, changed, removed and rejected counts. `runs`: oldest first."""
-    return [_figure(runs, own, what, partial(_count, what=what)) for what in COLUMNS]
+    """Return charts of the counts of the runs, without those that are zero in every run.
+
+    `runs`: oldest first.
+    """
+    return [_figure(runs, own, what, partial(_count, what=what)) for what in counted(runs)]
 
 
 def reasons(runs: Sequence[Attempt], own: str | None) -> list[Figure]:
@@ -136,7 +149,7 @@ def engines(runs: Sequence[Attempt], own: str | None) -> Iterator[Figure]:
         failed = sum(answer.failed for answer in asked)
         words = f"{name}: asked {len(asked)} times, failed {failed} times"
         last = next((run.engines[name].status for run in reversed(runs) if name in run.engines), "")
-        yield Figure(name, last, f"failed in {failed} of {len(asked)} runs", "", cells(points, words))
+        yield Figure(name, last, f"failed in {failed} of {len(asked)} runs", "", cells(points, words), *_dates(runs))
     for what in ("errors", "warnings"):
         if any(_google(run, what) is not None for run in runs):
             yield _figure(runs, own, f"{what} that Google reports", partial(_google, what=what))
@@ -183,7 +196,16 @@ def _figure(runs: Sequence[Attempt], own: str | None, name: str, value_of: Calla
     shown = "–" if mine is None else number(mine)
     label = f"{name}: {shown}{f', {usual}' if usual else ''}; {len(runs)} runs"
     draw = line if name == "listed" else columns
-    return Figure(name, shown, usual, unusual, draw(points, label))
+    values = [point.value for point in points if point.value is not None]
+    top = max(values, default=0.0)
+    bottom = min(values, default=0.0) if draw is line else 0.0
+    scale = "" if not values else f"{bottom:,.0f} to {top:,.0f}" if bottom != top else f"{top:,.0f}"
+    return Figure(name, shown, usual, unusual, draw(points, label), *_dates(runs), scale)
+
+
+def _dates(runs: Sequence[Attempt]) -> tuple[str, str]:
+    """Return the days of the first and the last run of a chart."""
+    return runs[0].now[:10], runs[-1].now[:10]
 
 
 def _unusual(value: int | None, earlier: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sitemap_etl import __version__, lastmod, priority, urls
 from sitemap_etl.advice import for_file, shell_word
 from sitemap_etl.frames import Reason
-from sitemap_etl.report.nights import ALONE, COLUMNS, Around, engines, figures, links, nights, reasons, usual_seconds
+from sitemap_etl.report.nights import ALONE, Around, counted, engines, figures, links, nights, reasons, usual_seconds
 from sitemap_etl.report.paper import moment, several, template
 from sitemap_etl.state.layout import run_of_manifest
 from sitemap_etl.state.records import COUNTED, Answered, Gate, Shape, Summary
@@ -43,6 +43,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
     gates = _gates(summary.gates)
     own = summary.run_id
     views = set(summary.views)
+    usual = usual_seconds(around.runs, own)
     return template("page.html.jinja").render(
         title=f"{headline(summary)}: {summary.name or ''} {summary.run_id or ''}",
         site=summary.site or "",
@@ -56,7 +57,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         over_time=reasons(around.runs, own) if len(around.runs) > 1 else [],
         asked=list(engines(around.runs, own)) if len(around.runs) > 1 else [],
         nights=nights(around.runs, own, around.root) if len(around.runs) > 1 else [],
-        columns=COLUMNS,
+        columns=counted(around.runs),
         shapes=list(_shapes(summary.shape)),
         ages=AGE_NAMES,
         facts=list(_facts(summary)),
@@ -66,7 +67,8 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         held=summary.kept,
         unaltered=summary.quiet,
         gates=gates,
-        gate_names=list(dict.fromkeys(name for cells in gates.values() for name in cells)),
+        gates_not_ok=_gates([gate for gate in summary.gates if gate.status != "ok"]),
+        gate_count=len(summary.gates),
         gate_notes=[gate for gate in summary.gates if gate.status != "ok"],
         forced_because=summary.reason or "",
         reasons=list(_reasons(summary)),
@@ -79,10 +81,24 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         index=summary.index,
         warnings=[for_file(text, summary.site_file) for text in summary.warnings],
         engines=[(name, answer, details_of(answer)) for name, answer in summary.engines.items()],
-        kinds=[("rows read", COUNTED[:2]), ("result", COUNTED[2:6]), ("compared with the last set", COUNTED[6:])],
-        seconds=_seconds(summary.seconds, usual_seconds(around.runs, own)),
+        kinds=_kinds(summary),
+        column_names={"carried": "reused"},
+        seconds=_seconds(summary.seconds, usual),
+        has_usual=bool(usual),
         commands=list(_commands(summary)),
     )
+
+
+def _kinds(summary: Summary) -> list[tuple[str, list[str]]]:
+    """Return the columns of the table of sections by kind. Results that no section has are left out."""
+    always = {"extracted", "listed", "added", "changed", "removed"}
+    shown = [name for name in COUNTED if name in always or any(counts.of(name) for counts in summary.sections.values())]
+    kinds = (
+        ("rows read", COUNTED[:2]),
+        ("result", COUNTED[2:6]),
+        ("compared with the last release", COUNTED[6:]),
+    )
+    return [(kind, [name for name in names if name in shown]) for kind, names in kinds]
 
 
 AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years", "older")
@@ -172,11 +188,11 @@ def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
     for gate in gates:
         scope, _, name = gate.name.rpartition(".")
         by_scope.setdefault(scope, {})[name] = _gate(gate, name)
-    return by_scope
+    return {scope: cells for scope, cells in by_scope.items() if cells}
 
 
 def _gate(gate: Gate, name: str) -> dict[str, Any]:
-    """A gate as shown; `bar` is the share of the limit in use: 50 is the limit, 100 is twice the limit or more."""
+    """Return a gate as shown. `bar`: the used share of the limit; 50 is the limit, 100 is twice the limit or more."""
     value, limit = gate.value, gate.limit
     if name == "min_urls":
         return {"status": gate.status, "value": f"{value:,.0f}", "limit": f"minimum {limit:,.0f}", "bar": None}
@@ -243,8 +259,8 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         reason = ' --reason "…"' if refused else ""
         yield "Publish this run as shown here", f"sitemap-etl publish {file} {summary.run_id}{force}{reason}"
     else:
-        yield "List the published sets", f"sitemap-etl history {file}"
-        yield "Go back to the previous set", f'sitemap-etl rollback {file} --reason "…"'
+        yield "List the releases", f"sitemap-etl history {file}"
+        yield "Go back to the previous release", f'sitemap-etl rollback {file} --reason "…"'
     for address in summary.index[:1]:
         yield "Check the published files as a crawler sees them", f"sitemap-etl check {shell_word(address)}"
 

@@ -65,7 +65,7 @@ def render_sites(sites: Iterable[SiteLine]) -> str:
 
 
 def render_note(name: str, headline: str, say: str) -> str:
-    """A page that says one thing about a site."""
+    """Return a page that says one thing about a site."""
     return template("note.html.jinja").render(
         title=f"{name}: {headline}",
         headline=headline,

@@ -50,7 +50,7 @@ def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator
 
 
 def tell_start(site: Site, environment: Environment) -> None:
-    """Tell the monitor that a run starts. Settings that can't be read are told of at its end."""
+    """Tell the monitor that a run starts. Unreadable settings are reported at its end."""
     if not site.notify.silent:
         with suppress(ConfigError):
             _log(environment, alerts.beat(revealed("notify", site.notify, environment.environ), "start"))
@@ -110,7 +110,7 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool,
     if not good and ended is not None and ended.good and began is not None:
         ended = None if datetime.fromisoformat(ended.ended or ended.now) < began.replace(microsecond=0) else ended
     if ended is None and good:
-        _log(environment, [f"nobody was told that {owner} went well, for there is no record of it{unread}"])
+        _log(environment, [f"no message says that {owner} was successful, because there is no record of it{unread}"])
         return
     if ended is None:
         why = f"Its log says why{unread}"

@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.stages.about import about, here, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
+from sitemap_etl.stages.decide import decide_sections
 from sitemap_etl.stages.extract import extract_split, lanes, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
-from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.transform import transform_again, transform_split
+from sitemap_etl.stages.transform import retransform_split, transform_split
 
 T = TypeVar("T")
 
@@ -50,13 +50,13 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
         needed = buckets[: run.merging().needed]
         _each(run, "merge", needed, partial(merge_bucket, final=final), jobs, seconds)
     with timed(run, "decide", seconds):
-        again, late = settle(run).again, settle(run).merge
+        again, late = decide_sections(run).again, decide_sections(run).merge
     if late:
         units = [buckets[n] for n in late]
         _each(run, "merge", units, lambda run, at: merge_bucket(run, late[at], final=final), jobs, seconds)
     if again:
         units = [splits[n] for n in again]
-        _each(run, "retransform", units, lambda run, at: transform_again(run, again[at]), jobs, seconds)
+        _each(run, "retransform", units, lambda run, at: retransform_split(run, again[at]), jobs, seconds)
     with timed(run, "partition", seconds):
         partition(run, jobs=jobs)
     renew()
@@ -78,12 +78,12 @@ def splits_of(run: Run) -> list[tuple[str, str]]:
 
 
 def buckets_of(run: Run) -> list[tuple[str, str]]:
-    """The same of the units of merge, which are planned by then."""
+    """Return the same for the units of merge, which are planned by then."""
     return [(section, f"bucket {bucket + 1}") for section, bucket in run.merging().units]
 
 
 def groups_of(run: Run) -> list[tuple[str, str]]:
-    """The same of the units of render, which are planned by then."""
+    """Return the same for the units of render, which are planned by then."""
     return [(section, f"group {group + 1}") for section, group in run.partition().units]
 
 
@@ -95,7 +95,7 @@ def _side_by_side(run: Run, jobs: int) -> int:
 
 @contextmanager
 def timed(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: bool = False) -> Iterator[None]:
-    """A stage that is one piece of work. `counts_itself`: its own progress takes over."""
+    """Time a stage that is one piece of work. `counts_itself`: its own progress takes over."""
     environment = run.environment
     environment.advance(stage, 0, 1)
     before = time.monotonic()

@@ -135,7 +135,7 @@ class _Dealt:
 
 
 def _as_listed(listing: Listing, run: Run) -> pa.Table:
-    """The rows of a file there: canonical locs where they can be, as they are written where not."""
+    """Return the rows of a file there: canonical locs where they can be, as they are written where not."""
     written = column_of(listing.rows, "loc")
     urls = run.site.urls
     canonical = canonicalize(written, UrlRules(run.site.site, urls.same_as, frozenset(urls.strip))).loc

@@ -36,7 +36,7 @@ def remember_failure(
 
     `run`: None if it failed before it began. `owner`, the scheduler's run, and `dry_run` are then all that is known.
 
-    Raises nothing: where the state can't be reached, or is not this site's, the error alone has to do. A run that was
+    Raise nothing: if the state can't be reached, or is not this site's, the error alone has to do. A run that was
     published before, and is tried again, stays what it was.
     """
     with suppress(SitemapEtlError, *_MACHINE):

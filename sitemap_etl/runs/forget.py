@@ -259,7 +259,7 @@ class _Forgetting(Traces):
                 self.manifests[key] = cleaned
                 self.rewritten["manifests"] += 1
 
-    # --- what engines hear ---
+    # --- changes for engines ---
 
     def _changes(self) -> None:
         """Remove the rows from the changes of runs. Ledgers are updated first, while positions can be computed."""
@@ -439,7 +439,7 @@ _NOTHING_FOUND: Final = ("nothing in the state has this row: it was never read, 
 _UNSEARCHED: Final = "what runs staged, and what nothing names, can't be searched: it was removed"
 _OUT_OF_REACH: Final = (
     "the source: if it yields the row again, even to say that it is deleted, the next run reads it",
-    "earlier versions of the state's objects, where the bucket keeps versions, and backups",
+    "earlier versions of the state's objects, if the bucket keeps versions, and backups",
     "logs of runs (Airflow's, or where stderr was led), and summaries that were copied from here",
     "copies that search engines, caches and archives made of public files",
     "temporary folders (sitemap_etl-…) that killed runs left on their machines",

@@ -117,7 +117,7 @@ def _tell_plan(run: Run) -> None:
     environment, plan = run.environment, run.plan
     environment.advance("plan", 1, 1)
     splits, sections = len(plan.units), len(run.read_sections())
-    base = "" if run.base is None else f"; compared with the set of run {run.base.run_id}"
+    base = "" if run.base is None else f"; compared with run {run.base.run_id}"
     environment.detail(
         f"plan: run {run.run_id}; sections: {sections:,}, splits: {splits:,}{base}; state at {run.work.url}",
         stage="plan",

@@ -19,9 +19,9 @@ Inflated: TypeAlias = Callable[[str, str], bytes | None]
 
 
 def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest], inflated: Inflated) -> str | None:
-    """Put `current.json` with the newest set of these that is known to be public; gives in words which that is.
+    """Put `current.json` with the newest of these releases that is known to be public. Return its description.
 
-    None where none is. `current`: what else it is to say.
+    Return None if none is. `current`: its other fields.
     """
     intents = _intents(work)
     last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
@@ -39,11 +39,11 @@ def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest
         mirrors={name: state.mirror for name, state in found.sections.items() if state.mirror is not None},
         pending=last,
         suspect={**current.suspect, **{key: at for key, at in began.items() if key != last}},
-        # Past all serials that it may have had: a night takes less than a handful.
+        # Past all serials that it may have had: a run takes less than a handful.
         serial=max(current.serial + 1, int(work.now().timestamp())),
     )
     put_document(work, layout.CURRENT, current)
-    told = f"made again: it names the set of run {found.run_id}, the last that is known to be public"
+    told = f"made again: it names the release of run {found.run_id}, the last one known to be public"
     if last is None:
         return told
     return f"{told}, and the publish of run {intents[last].run_id}, which the next run finishes"

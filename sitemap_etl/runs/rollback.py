@@ -79,10 +79,11 @@ def roll_back(
 ) -> Finished | None:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
-    `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
-    published: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls`
-    can refuse it, unless `force` names them. `now`: the clock's time by default; that of the current set is no matter.
-    Raises ConfigError where the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `run_id`: the set; without it, the last one that differs from the current. Return None
+    if that release is current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop`
+    and `min_urls` can refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current
+    release does not matter.
+    Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
     `moment_of`.
     """
     options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)
@@ -130,7 +131,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):
             return manifest
-    raise ConfigError(f"{site.name}: the current set is the only one")
+    raise ConfigError(f"{site.name}: the current release is the only one")
 
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
@@ -139,8 +140,9 @@ def _demand_same_origin(site: Site, old: Manifest) -> None:
     if theirs is not None:
         raise ConfigError(
             f"{site.name}: run {old.run_id} published pages of another site, such as {theirs}, and `site` is "
-            f"{site.site}. Engines take no page of one site from the sitemap of another. To publish that set again, "
-            "set `site` (and where it is published) back in the site file and pass --moved"
+            f"{site.site}. Engines take no page of one site from the sitemap of another. "
+            "To publish that release again, set `site` (and where it is published) back in the site file, and pass"
+            " --moved"
         )
 
 
@@ -245,7 +247,9 @@ def _refusal(proposal: Proposal, old: Manifest) -> Refused:
 
 
 def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, str | None]:
-    """The mirrors of sections that are still there with all of their files; without one, all of a section is read."""
+    """Return the mirrors of sections that are still there with all of their files; without one, all of a section is
+    read.
+    """
     found: dict[str, str | None] = dict.fromkeys(sections)
     there = {stat.key for stat in run.work.list(layout.MIRRORS)}
     for name, state in sections.items():
@@ -257,7 +261,7 @@ def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, 
 
 
 def _in_time(run: Run, old: Manifest) -> Manifest:
-    """The set without what lies after the run: it was published by a clock that was fast."""
+    """Return the release without dates after the run. Its clock was fast."""
 
     def state(of: SectionState) -> SectionState:
         return replace(of, top=None if of.top is None else rows_in_time(run, of.top))
@@ -267,7 +271,7 @@ def _in_time(run: Run, old: Manifest) -> Manifest:
 
 
 def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
-    """The entry as it was; its file is made again where the published one is another."""
+    """Return the entry as it was; its file is made again if the published one is another."""
 
     def own(file: File) -> File:
         now = published.get(file.key)
@@ -342,10 +346,9 @@ class _Difference:
         return pa.concat_tables(parts)
 
     def _keep_dates(self, section: str, before: pa.Table, undone: pa.Table | None, removed: pa.Table | None) -> None:
-        """Keep how rows of a section were read last, and how rows left that the older release does not list.
+        """Keep the last read dates of a section's rows, and of removed rows that the older release does not list.
 
-        They were read as the replaced release has them, unless it came of a rollback itself and nothing was read since
-        (`undone`).
+        They are from the replaced release, unless that was a rollback too and nothing was read since then (`undone`).
         """
         mask = pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
         rows = before.filter(mask).select(["loc", "lastmod", "fingerprint"])

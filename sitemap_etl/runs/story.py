@@ -15,7 +15,7 @@ _REASONS: Final = 10
 
 
 def story(summary: Summary) -> Iterator[str]:
-    """The summary in a few lines of a log."""
+    """Yield the summary in a few lines of a log."""
     files = summary.files
     yield f"{summary.status}: {files.written:,} files written, {files.unchanged:,} unchanged"
     for name, counts in summary.sections.items():
@@ -29,7 +29,7 @@ def story(summary: Summary) -> Iterator[str]:
     for reason in summary.clusters.notes.ordered():
         yield f"hreflang {reason.text} ({reason.count:,}){_such_as(reason)}"
     for name, run_id in summary.quiet.items():
-        yield f"section {name}: nothing differs from what run {run_id} rendered it from: it was not rendered again"
+        yield f"section {name} is unchanged since run {run_id}, and was not rendered again"
     for name, why in summary.kept.items():
         yield f"warning: section {name} stays as published: {why}"
     for warning in summary.warnings:
@@ -46,7 +46,7 @@ def _such_as(reason: Reason) -> str:
 
 
 def counts_of(ended: Attempt) -> dict[str, Any]:
-    """The counts of a run, as a scheduler stores them: of many sections only those that fit."""
+    """Return the counts of a run, as a scheduler stores them: of many sections only those that fit."""
     counts: dict[str, Any] = {
         "run_id": ended.run_id,
         "status": ended.status,

@@ -43,15 +43,15 @@ from sitemap_etl.runs.work import dag_lacks_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
+from sitemap_etl.stages.decide import decide_sections
 from sitemap_etl.stages.extract import extract_split
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
-from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
-from sitemap_etl.stages.transform import transform_again, transform_split
+from sitemap_etl.stages.transform import retransform_split, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, renewing, take_lease
@@ -232,7 +232,7 @@ def _renew(run: Run) -> None:
 
 
 def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
-    """The units of a bundle, one after the other, while the lease lasts."""
+    """Yield the units of a bundle, one after the other, while the lease lasts."""
     for n in range(*bundle):
         if n > bundle[0]:
             _renew(run)
@@ -314,7 +314,7 @@ def decide(key: str, environment: Environment, *, most: int = MOST) -> list[Bund
     if run is None:
         return []
     with _remembering(run):
-        return bundles(len(settle(run).again) + len(settle(run).merge), most)
+        return bundles(len(decide_sections(run).again) + len(decide_sections(run).merge), most)
 
 
 def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
@@ -322,12 +322,12 @@ def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str,
     run = _open(key, environment)
     if run is None:
         return {}
-    again, late = settle(run).again, settle(run).merge
+    again, late = decide_sections(run).again, decide_sections(run).merge
     splits, buckets_ = splits_of(run), buckets_of(run) if late else []
     units = [*(splits[n] for n in again), *(buckets_[n] for n in late)]
 
     def work(run: Run, at: int) -> Transformed:
-        return transform_again(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
+        return retransform_split(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
 
     return _counts(_each(run, "retransform", units, bundle, work))
 

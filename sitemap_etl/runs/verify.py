@@ -169,12 +169,12 @@ class _Reading:
     # --- what is published ---
 
     def _manifest(self, key: str) -> Manifest | None:
-        """The manifest of an older set."""
-        cost = f"no rollback to the set of run {layout.run_of_manifest(key)}, and old state is not cleaned up"
+        """Return the manifest of an earlier release."""
+        cost = f"no rollback to run {layout.run_of_manifest(key)}, and old state is not cleaned up"
         return self._document(key, Manifest, "manifests", cost, self._remove(key))
 
     def _published(self, current: Current, manifests: dict[str, Manifest]) -> Manifest | None:
-        """The manifest of the published set, which is put among those of older ones."""
+        """Return the manifest of the current release, which is put among those of earlier ones."""
         named = self.named
         if named is None:
             return manifests.get(current.manifest or "")
@@ -204,9 +204,10 @@ class _Reading:
         """Consequence of losing the current release's manifest."""
         return (
             "no run can compare with what is published: none can start. Without a backup, --repair goes back to the "
-            "set before, where that is known: pages that changed since change once more. Where it is not, move all of "
-            f"{self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates from "
-            "fingerprints begin anew"
+            "release before if it is known. Pages that changed since then change once more. If it is not known, move "
+            f"all of {self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates "
+            "from "
+            "fingerprints start again"
         )
 
     def _current(self, manifests: dict[str, Manifest]) -> Current:
@@ -380,7 +381,7 @@ class _Reading:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE))
         for key in self._keys(layout.ATTEMPTS):
-            cost = "status and history do not tell of that run"
+            cost = "status and history do not show that run"
             self._document(key, Attempt, "records of runs", cost, self._remove(key))
         for key in self._keys(layout.REPORTS):
             run_id = layout.run_of(key)
@@ -391,10 +392,10 @@ class _Reading:
                 self._tables(found)
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
-                self._sealed(key, "receipts of runs", "that run can't be published")
+                self._sealed(key, "task results of runs", "that run can't be published")
 
     def _robots(self, current: Current) -> None:
-        """The copies of robots.txt. The one that is named is asked where the site's own does not answer."""
+        """Verify the copies of robots.txt. The named one is used if the site does not answer."""
         named = None if current.robots is None else current.robots.key
         for key in sorted({*self._keys(layout.ROBOTS), *([] if named is None else [named])}):
             try:
@@ -424,7 +425,7 @@ class _Reading:
         return unnaming
 
     def _tables(self, splits: Splits | None) -> None:
-        """The rows that a run did not list."""
+        """Verify the rows that a run did not list."""
         for table in splits.tables.values() if splits is not None else ():
             try:
                 there = table.key not in self.keys or read_checked(self.work, table) is not None
@@ -435,7 +436,7 @@ class _Reading:
                 self.whole["tables of reports"] += there
 
     def _sealed(self, key: str, name: str, cost: str) -> None:
-        """A record whose checksum is enough to know."""
+        """Verify a record by its checksum."""
         stored = self.work.get(key)
         try:
             if stored is not None:
@@ -452,7 +453,7 @@ class _Reading:
                 decode(LedgerData, unseal(stored.data, where), where)
                 self.whole["ledgers"] += 1
         except DamagedState as error:
-            self._tell(key, _problem(error, where), cost, self._remove(key, done="removed: the engine starts anew"))
+            self._tell(key, _problem(error, where), cost, self._remove(key, done="removed: the engine starts again"))
 
 
 def _problem(error: SitemapEtlError, where: str) -> str:

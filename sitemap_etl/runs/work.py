@@ -13,7 +13,7 @@ def demand_default(site: Site, site_file: Path) -> None:
     """Raise ConfigError with the line to add if the file has no `work` and the default folder can't be used."""
     if not site.says_work and not (Path(site.work) / site.name).exists() and not _can_lie_in(Path(site.work)):
         raise ConfigError(
-            f"{site_file}: work is missing, and {site.work} can't be written, where state lies by default. Write a "
+            f"{site_file}: work is missing, and {site.work} can't be written, the default place of the state. Write a "
             f"folder that can, such as\n  work: /var/lib/sitemap-etl"
         )
 
@@ -25,7 +25,7 @@ def dag_lacks_work(site: Site) -> str | None:
     example = "s3://shop-private/sitemap" if site.publish.to.startswith("s3://") else "/srv/sitemap-etl"
     return (
         "work is missing. A DAG has no default for it: its tasks may run on several machines, which must all reach "
-        f"the state. Write where it lies, for example\n  work: {example}"
+        f"the state. Write its place, for example\n  work: {example}"
     )
 
 

@@ -330,9 +330,9 @@ def condition_failed(error: boto.ClientError) -> bool:
 
 
 def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint: str) -> SitemapEtlError:
-    """The error of our tree for what boto3 raised (`FAILURES`).
+    """Return the error of our tree for what boto3 raised (`FAILURES`).
 
-    action: read, write, delete or list. url: of the object or prefix it was about. endpoint: where the
+    action: read, write, delete or list. url: of the object or prefix it was about. endpoint: address of the
     store is, for messages about not reaching it.
     """
     say = f"can't {action} {url}: "

@@ -54,7 +54,7 @@ class Airflow(Settings):
     done_by: TimeOfDay | None = Field(
         default=None,
         description="Time of day, in the time zone of `schedule`, by which a scheduled run must have ended. If it has "
-        "not, those whom `notify` names are told. Needs a `schedule` with one time of day.",
+        "not, `notify` sends one message (`late`). Needs a `schedule` with one time of day.",
         examples=["05:00"],
     )
     small: Integer = Field(

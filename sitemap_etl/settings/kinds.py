@@ -51,7 +51,7 @@ class Settings(BaseModel):
 
 
 def wrong(said: str, *keys: str) -> PydanticCustomError:
-    """The error of a value or a mapping, in words that follow the key path.
+    """Return the error of a value or a mapping, in words that follow the key path.
 
     `keys` are those of the mapping whose absence it is about.
     """

@@ -44,7 +44,7 @@ class Notify(Secretive):
 
     on: Annotated[Several[Event], AfterValidator(once)] = Field(
         default=("failed", "refused", "partial", "late"),
-        description="The outcomes that `webhook`, `slack` and `airflow` hear of.",
+        description="The outcomes that `webhook`, `slack` and `airflow` are sent.",
     )
     webhook: OneOrMore[Hook] | None = Field(
         default=None,

@@ -49,7 +49,7 @@ def _cron(text: str) -> str:
     if 0 in numbers and len(numbers) > 1:
         raise wrong(f'expected days of the week that all have a number, as in mon#1,tue#1, or none, got "{parts[4]}"')
     numbers -= {0}
-    # Without numbers, days of the month or of the week are enough, where the week's are not just a star.
+    # Without numbers, days of the month or of the week are enough, if the week's are not just a star.
     if (numbers or parts[4] == "*") and _never(meant[2], meant[3], numbers):
         raise wrong("the cron expression never matches: none of its months has such a day")
     return " ".join(parts)

@@ -256,9 +256,7 @@ class Section(Settings):
         description="`text` adds a text sitemap for each XML sitemap. XML is always written.",
     )
     shards: Shards = Field(default=Shards.standard(), description="Size limits of a file.")
-    gates: Gates = Field(
-        default=Gates.standard(), description="Gates of this section, where they differ from those of the site."
-    )
+    gates: Gates = Field(default=Gates.standard(), description="Gates of this section that differ from the site's.")
     on_error: Literal["fail", "keep"] = Field(
         default="fail",
         description="`keep`: if the source fails, the section stays as published and the others are still updated.",

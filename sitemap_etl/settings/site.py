@@ -216,7 +216,7 @@ class Site(Settings):
         description="Who can read the state folder: its owner, or also its group, such as Airflow's API server.",
     )
     publish: PublishKey = Field(
-        description="Where the files are written. A plain text is short for `{to: …}`.", examples=["./public"]
+        description="Address that the files are written to. A plain text is short for `{to: …}`.", examples=["./public"]
     )
     urls: Urls = Field(default=Urls.standard(), description="How URLs are rewritten, and which are excluded.")
     sections: dict[SectionName, Section] = Field(
@@ -225,7 +225,7 @@ class Site(Settings):
         examples=["{pages: {from: …}}"],
     )
     ping: Ping = Field(default=Ping.standard(), description="Search engines to notify of changes.")
-    notify: Notify = Field(default=Notify.standard(), description="Who is told when a run fails.")
+    notify: Notify = Field(default=Notify.standard(), description="Receivers of messages about runs.")
     gates: Gates = Field(default=Gates.standard(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
         default=None,
@@ -234,9 +234,7 @@ class Site(Settings):
         examples=["3d"],
     )
     airflow: Airflow = Field(default=Airflow.standard(), description="How the DAG runs.")
-    keep: Integer = Field(
-        default=14, ge=1, le=10_000, description="Number of distinct published sets to keep for rollback."
-    )
+    keep: Integer = Field(default=14, ge=1, le=10_000, description="Number of distinct releases to keep for rollback.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -41,7 +41,7 @@ def columns_named(sql: str, result: Collection[str]) -> frozenset[str]:
 
 
 def origin_of(sql: str, column: str) -> Origin:
-    """Return the columns of tables that a column of a SELECT is made from; none if that can't be told."""
+    """Return the columns of tables that a column of a SELECT is made from; none if they can't be found."""
     parts = _parts_of(sql)
     return _traced(parts[0], column.casefold(), {}, frozenset()) if parts else Origin()
 
@@ -55,7 +55,7 @@ def _parts_of(sql: str) -> list[Node]:
 
 
 def _traced(node: Node, column: str, ctes: Mapping[str, Node], seen: frozenset[tuple[int, str]]) -> Origin:
-    """Return the origin of a column of a query. `ctes`: those that it sees; `seen`: where the search has been."""
+    """Return the origin of a column of a query. `ctes`: those that it sees; `seen`: columns that were searched."""
     if (id(node), column) in seen:
         return Origin()
     seen |= {(id(node), column)}

@@ -29,7 +29,7 @@ class Split(Frozen):
     rows: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of JSON values; `from_json` takes it back."""
+        """Return a dict of JSON values; `from_json` takes it back."""
         return {"kind": self.kind, "label": self.label, "detail": dict(self.detail), "rows": self.rows}
 
     @classmethod

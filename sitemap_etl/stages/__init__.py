@@ -1,1 +1,1 @@
-"""The stages of a run, as functions: plan, extract, merge, transform, settle, partition, align, render, ping."""
+"""The stages of a run, as functions: plan, extract, merge, transform, decide, partition, align, render, ping."""

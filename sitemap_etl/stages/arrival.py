@@ -95,18 +95,18 @@ def await_sources(site: Site, options: Options, environment: Environment) -> Non
     A source that is still incomplete then makes planning fail.
     """
     began = environment.clock()
-    told: Mapping[str, str] = {}
+    reported: Mapping[str, str] = {}
     while True:
         passed = environment.clock() - began
         waiting = {name: one for name, one in not_yet(site, options, environment).items() if one.wait > passed}
         if not waiting:
             return
         for name, one in waiting.items():
-            if told.get(name) != one.why:
+            if reported.get(name) != one.why:
                 form = "%H:%M:%S UTC" if one.wait < timedelta(days=1) else "%Y-%m-%d %H:%M:%S UTC"
                 until = (began + one.wait).strftime(form)
                 environment.log(f"section {name}: waiting for its source until {until}: {one.why}")
-        told = {name: one.why for name, one in waiting.items()}
+        reported = {name: one.why for name, one in waiting.items()}
         left = max(one.wait for one in waiting.values()) - passed
         environment.pause(min(POLL, left.total_seconds()))
 

@@ -75,7 +75,7 @@ class _Fresh:
 
     keys: pa.Array  # key of each row as text; null without a key
     gone: np.ndarray  # mask of rows marked as deleted
-    again: np.ndarray  # mask of rows that lose to another row with their key
+    outdated: np.ndarray  # mask of rows that lose to another row with their key
     replaced: np.ndarray  # mask of rows among them that lose to a later change
 
 
@@ -136,7 +136,7 @@ class Bucket:
     # --- rows that were read ---------------------------------------------------------------------------
 
     def _fresh(self) -> _Fresh:
-        """The keys of the rows that were read, and the row that is taken for each key."""
+        """Return the keys of the rows that were read, and the row that is taken for each key."""
         columns = [KEY, GONE, ORDER]
         if self.deleted is not None:
             says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all
@@ -161,10 +161,10 @@ class Bucket:
             twice[order[1:][same]] = twice[order[:-1][same]] = True
             twice &= pc.is_valid(joined).to_numpy(zero_copy_only=False)
             found.replaced = twice & ~_latest(joined, twice, _stacked(orders, np.int64))
-            found.again |= found.replaced
+            found.outdated |= found.replaced
             twice = _shared_keys(joined, twice & ~found.replaced)
             if twice.any():
-                self._settle_rivals(found, twice, _stacked(splits, np.int64))
+                self._choose_among_rivals(found, twice, _stacked(splits, np.int64))
         return found
 
     def _says_deleted(self, table: pa.Table) -> np.ndarray:
@@ -173,7 +173,7 @@ class Bucket:
             return gone
         return np.zeros(table.num_rows, bool) if self.deleted is None else says_deleted(table, self.deleted)
 
-    def _settle_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
+    def _choose_among_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
         """Choose one row per key. Raises InvalidSource if one SELECT returns different rows with the same key."""
         places = np.flatnonzero(twice)
         tables, at = [], 0
@@ -196,7 +196,7 @@ class Bucket:
                 differing += 1
             taken = min(rivals, key=lambda rival: (_newest_first(dates[rival]), int(content[rival]), rival))
             for rival in rivals:
-                found.again[places[rival]] = rival != taken
+                found.outdated[places[rival]] = rival != taken
         if differing:
             self.run.environment.log(
                 f"warning: section {self.section.name}: {differing:,} keys came from two splits with different rows: "
@@ -232,13 +232,13 @@ class Bucket:
             at += read.num_rows
             table = read.drop_columns([name for name in (GONE, ORDER) if name in read.column_names])
             rows = self._conformed(table.append_column(RUN, pa.repeat(pa.scalar(self.run.run_id), table.num_rows)))
-            no_key, again, replaced = lacking[here], fresh.again[here], fresh.replaced[here]
-            gone = fresh.gone[here] & ~no_key & ~again
+            no_key, outdated, replaced = lacking[here], fresh.outdated[here], fresh.replaced[here]
+            gone = fresh.gone[here] & ~no_key & ~outdated
             self._drop("rejected", NO_KEY, rows, no_key)
-            self._drop("duplicates", READ_TWICE, rows, again & ~replaced & ~no_key)
+            self._drop("duplicates", READ_TWICE, rows, outdated & ~replaced & ~no_key)
             self._drop("duplicates", REPLACED, rows, replaced & ~no_key)
             self._drop("excluded", DELETED, rows, gone)
-            kept = rows.filter(pa.array(~(no_key | again | gone)))
+            kept = rows.filter(pa.array(~(no_key | outdated | gone)))
             if writer is not None:
                 writer.write(_with_gone(kept, writer.schema, gone=False))
                 if GONE in writer.schema.names:
@@ -357,7 +357,7 @@ class Bucket:
         ]
         seen_tables = read_windows(self.run.staging, seen_keys, range(*self.slots))
         seen = np.unique(_stacked([hash64(table.column(KEY)) for table in seen_tables], np.uint64))
-        stays = ~(fresh.again | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
+        stays = ~(fresh.outdated | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
         shared = _shared(self.schema, known)
         names = shared.names
         now = _stacked([_content(_cast(table, shared), names) for _, table in self._tables(None)], np.uint64)
@@ -435,7 +435,7 @@ def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:
 
 
 def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
-    """A hash of what each row holds in these columns: uint64. Columns of types that have no hash are left out."""
+    """Return a hash of each row's values in these columns: uint64. Columns of types without a hash are left out."""
     parts = []
     for name in sorted(set(names)):
         try:

@@ -65,7 +65,7 @@ def moment_of(
         if off or ahead:
             others.append(f"the clock of {where} says {instant(store)}")
         if behind and placed is not None:
-            others.append(f"the published set is from {instant(placed)} (run {run_id})")
+            others.append(f"the last release is from {instant(placed)} (run {run_id})")
         wrong = "earlier dates than they have" if behind else "dates that are not true"
         raise Refused(
             f"{said} says {instant(now)}, but {' and '.join(others)}: pages would get {wrong}. Nothing was changed. "
@@ -78,7 +78,7 @@ def _advice(store: datetime, *, given: datetime | None, ahead: bool, behind: boo
     meant = f'--now {instant(given or store)} --reason "…" (in a DAG, the parameters now and reason)'
     if behind and ahead:
         return (
-            "That set was published by a clock that was fast. Publish it again with the right time: sitemap-etl "
+            "That release was published by a clock that was fast. Publish it again with the right time: sitemap-etl "
             f"rollback {SITE_FILE} {run_id}; or go on from it: {meant}. Dates in the future are left out"
         )
     if given is not None:

@@ -34,7 +34,7 @@ _LINKED: Final = pa.schema([("group", pa.string()), ("loc", pa.string()), ("link
 
 
 def cluster_units(run: Run) -> list[int]:
-    """The units of render whose sections have clusters."""
+    """Return the units of render whose sections have clusters."""
     units = run.partition().units
     return [n for n, (section, _) in enumerate(units) if run.site.sections[section].alternates is not None]
 
@@ -73,7 +73,7 @@ def collect_members(run: Run, n: int) -> Collected:
 
 
 def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
-    """A row for each language of each row that has a group."""
+    """Return a row for each language of each row that has a group."""
     rule = run.site.sections[section].alternates
     if rule is None:
         return MEMBERS.empty_table()
@@ -188,7 +188,7 @@ def _links(alternates: pa.ChunkedArray) -> np.ndarray:
 
 
 def _differing(run: Run, one: _StandIn, bucket: int, closed: pa.Table) -> pa.ChunkedArray:
-    """The locs of a section that stays as published whose links are others by now. `closed`: its rows."""
+    """Return the locs of a section that stays as published whose links are others by now. `closed`: its rows."""
     tables = [_LINKED.empty_table(), *read_windows(run.staging, one.linked, [bucket])]
     published = pa.concat_tables(tables)
     at = pc.index_in(published.column("loc"), closed.column("loc"))

@@ -57,7 +57,7 @@ def plan_splits(
 ) -> list[Split]:
     """Return the splits of a section's source. Log files in its folders that are not read. Raises as the source.
 
-    `files`: those of an export, where they were looked at before. `warn` takes what is wrong with single files.
+    `files`: those of an export, if they were listed before. `warn` takes what is wrong with single files.
     """
     source = section.source
 
@@ -226,7 +226,7 @@ def without_section(section: str, error: Exception) -> str:
 
 
 def _referred(run: Run, split: Split) -> Extracted:
-    """A Parquet export's receipt: its rows are known, and transform reads them where they are."""
+    """Return a Parquet export's task result: its rows are known, and transform reads them where they are."""
     assert split.rows is not None
     return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
@@ -338,7 +338,7 @@ class _Keyed:
 
 
 def incremental_keys(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.Array]:
-    """The keys of the rows that an incremental read of a split yields, as text."""
+    """Yield the keys of the rows that an incremental read of a split yields, as text."""
     for batch in _read_database(run, section, split, since, Tally()):
         key = run.plan.readings[section.name].key
         if key in batch.schema.names:
@@ -356,7 +356,7 @@ def columns_of_unit(run: Run, unit: Unit) -> pa.Schema:
 
 
 def _columns_of_table(run: Run, split: Split, section: Section) -> list[str] | None:
-    """The columns that are read of a table; None: all, and of any other source."""
+    """Return the columns that are read of a table; None: all, and of any other source."""
     if not isinstance(section.source, TableSource):
         return None
     return wanted_columns(run.site, section, run.now, sources.columns(split))
@@ -457,7 +457,7 @@ def read_raw(
 ) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """Return the columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
 
-    Where the rows have lines, `sources.LINES` is among the columns of the batches.
+    If the rows have lines, `sources.LINES` is among the columns of the batches.
     """
     receipt = run.extracted(n)
     split = run.plan.units[n].split

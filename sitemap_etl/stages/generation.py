@@ -23,7 +23,7 @@ class Generation(Frozen):
     full: bool
 
     def reading(self, everything: Reading) -> tuple[Reading, Mirror | None]:
-        """The reading of what changed since, and the mirror; or of everything, which says why, and None.
+        """Return the read of the changes since then, and the mirror; or a full read, which says why, and None.
 
         `everything`: how all of it is read. Raises DamagedState.
         """
@@ -50,7 +50,7 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
     if mirror.params != reading.params:
         return "the params of its SELECT are others"
     if mirror.table != reading.table:
-        return "its table was dropped and made anew"
+        return "its table was dropped and created again"
     if mirror.key != reading.key:
         return f"its key was {mirror.key} and is {reading.key}"
     if mirror.deleted != reading.deleted:

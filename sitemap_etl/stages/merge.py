@@ -19,8 +19,8 @@ from sitemap_etl.config import DatabaseSource
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import pack_schema, unpack_schema
-from sitemap_etl.stages.basis import source_of
 from sitemap_etl.stages.bucket import READERS, Bucket
+from sitemap_etl.stages.digests import rules_digest
 from sitemap_etl.stages.extract import holds, incremental_keys, with_section, without_section
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import (
@@ -58,20 +58,20 @@ def plan_merge(run: Run) -> Merging:
     if done is not None:
         return done
     sections: dict[str, MergePlan] = {}
-    held: dict[str, str] = {}
+    kept: dict[str, str] = {}
     for name, reading in run.plan.readings.items():
         units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
         extracted = [run.extracted(n) for n in units]
         why = next((receipt.held for receipt in extracted if receipt.held), None)
         if why is not None:
-            held[name] = why
+            kept[name] = why
             continue
         spools = [receipt.spool for receipt in extracted if receipt.spool is not None]
         sections[name] = _merge_plan(run, name, reading, spools, sum(receipt.rows for receipt in extracted))
     untouched = tuple(name for name in sections if _is_untouched(run, name))
     ordered = sorted(sections, key=lambda name: name in untouched)
     units_ = tuple((name, bucket) for name in ordered for bucket in range(sections[name].buckets))
-    return run.leave(layout.MERGE, Merging(sections, units_, held, untouched))
+    return run.leave(layout.MERGE, Merging(sections, units_, kept, untouched))
 
 
 def _is_untouched(run: Run, name: str) -> bool:
@@ -81,7 +81,7 @@ def _is_untouched(run: Run, name: str) -> bool:
         return False
     if any(run.extracted(n).rows for n, unit in enumerate(run.plan.units) if unit.section == name):
         return False
-    if known.source != source_of(run, name, read_mirror(run.work, reading.mirror).buckets):
+    if known.source != rules_digest(run, name, read_mirror(run.work, reading.mirror).buckets):
         return False
     return run.work.stat(layout.summary(known.applied_by)) is not None
 
@@ -180,7 +180,7 @@ def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
 
 
 def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
-    """The mirrors of these sections as this run leaves them."""
+    """Return the mirrors of these sections as this run leaves them."""
     found = {}
     for name in sections:
         reading = run.plan.readings.get(name)

@@ -38,7 +38,7 @@ def params_of(source: Select, site: Site, environment: Environment, now: datetim
 
 
 def planned_params(run: Run, section: Section, source: Select, since: datetime) -> dict[str, Any]:
-    """The values bound to a SELECT by a task of a run. Raises Refused where they are not those of its plan."""
+    """Return the values bound to a SELECT by a task of a run. Raises Refused if they are not those of its plan."""
     planned = run.plan.params.get(section.name)
     if planned is not None and planned != params_digest(section.name, source, run.site, run.environment):
         named = ", ".join(f"params.{name} ({value.template})" for name, value in _secrets(source).items())
@@ -90,5 +90,5 @@ def unspoken(source: Select, environment: Environment) -> Iterator[None]:
         masked = Redactor(known)(str(error))
         if masked == str(error):
             raise
-        told: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
-        raise told from None  # the cause contains the secret too
+        redacted: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
+        raise redacted from None  # the cause contains the secret too

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from sitemap_etl import lastmod, priority
 from sitemap_etl.arrow import column_of
 from sitemap_etl.partition import Window, distinct, groups, windows
+from sitemap_etl.stages.decide import decide_sections
 from sitemap_etl.stages.published import published_ranges
-from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, put_index
 from sitemap_etl.stages.transform import read_digest
@@ -34,15 +34,15 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
     done = run.receipt(layout.PARTITION, Partition)
     if done is not None:
         return done
-    settled = settle(run)
+    decided = decide_sections(run)
     receipts = {name: run.parts(name) for name in run.read_sections()}
     sections = {
         section: _section(run, section, parts, receipts, jobs)
         for section, parts in receipts.items()
-        if section not in settled.held and section not in settled.quiet
+        if section not in decided.held and section not in decided.quiet
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
-    return run.leave(layout.PARTITION, Partition(sections, units, settled.held, settled.quiet, settled.clusters))
+    return run.leave(layout.PARTITION, Partition(sections, units, decided.held, decided.quiet, decided.clusters))
 
 
 def _section(
@@ -92,7 +92,7 @@ def _with_links(sampled: pa.Table, languages: int) -> pa.Table:
 def _definition(
     run: Run, name: str, found: Sequence[lastmod.Kinds]
 ) -> tuple[str | None, tuple[tuple[str, str], ...] | None]:
-    """The id of the fingerprint's definition and the kinds of its columns, as they are now.
+    """Return the id of the fingerprint's definition and the kinds of its columns, as they are now.
 
     What this run can't tell (no row was read, a column holds nothing but nulls) is as it was published.
     """
@@ -132,7 +132,7 @@ def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
 
 
 def places_of(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
-    """The rows of the index for one spool."""
+    """Yield the rows of the index for one spool."""
     borders = spool.borders
     known = frozenset(borders)
     for window, stretch in enumerate(planned):

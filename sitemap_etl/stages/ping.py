@@ -111,8 +111,8 @@ def settled_answer(site: Site, run_id: str, engine: str, environment: Environmen
     state = state_of(site, environment)
     state.current()  # raises for the state of another site, before anything is written
     done = answer_of(state, run_id, engine)
-    settled = done is not None and done.status in ("accepted", "nothing", "skipped")
-    return done if settled and not _is_waiting(state, engine) else None
+    final = done is not None and done.status in ("accepted", "nothing", "skipped")
+    return done if final and not _is_waiting(state, engine) else None
 
 
 def ping_engine(
@@ -129,7 +129,7 @@ def ping_engine(
     if done is not None:
         return done
     runs = runs_with_changes(state)
-    # What a run left that was never committed is no change of the site.
+    # Files of a run that was never committed are not a change of the site.
     own = notification_of(state, run_id) if run_id in runs else None
     notification = own or _of_no_changes(site, state)
     pending: tuple[str, ...] = ()
@@ -203,8 +203,8 @@ def notify(
             except SitemapEtlError as error:
                 status: Literal["unavailable", "failed"] = "unavailable" if isinstance(error, Unavailable) else "failed"
                 answer = Answered(name, status, 0, str(error))
-            told = f"{name}: {answer.status}: {answer.message}"
-            environment.detail(told, status=answer.status, sent=answer.sent)
+            line = f"{name}: {answer.status}: {answer.message}"
+            environment.detail(line, status=answer.status, sent=answer.sent)
         answers[name] = answer
         environment.advance("ping", n + 1, len(names))
     return answers

@@ -25,8 +25,8 @@ from sitemap_etl.sources.files.completeness import Readiness
 from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
-from sitemap_etl.stages.basis import likely_unchanged
 from sitemap_etl.stages.clock import moment_of
+from sitemap_etl.stages.digests import likely_unchanged
 from sitemap_etl.stages.extract import (
     holds,
     label_of,
@@ -340,7 +340,7 @@ class _Sources:
         self.units += [Unit(section.name, split) for split in splits]
 
     def _add_table(self, section: Section, source: TableSource) -> None:
-        """A table: nothing of it where it is the version that is published, what changed where it has a key."""
+        """Plan the read of a table: nothing if its version is published, only changes if it has a key."""
         demand_arrival(section, self.site, self.environment)
         asked = asked_of(section, self.site, self.environment, self.now)
         table = lake.find_table(asked)
@@ -350,7 +350,7 @@ class _Sources:
         known = made_from is not None and made_from == self.current.versions.get(section.name)
         if whole and known and section.name in self.published:
             self.environment.detail(
-                f"plan: section {section.name} stays as published: it was made from version {table.version}",
+                f"plan: section {section.name} is unchanged: it was made from version {table.version}",
                 version=table.version,
             )
             return
@@ -442,7 +442,7 @@ class _Sources:
         )
 
     def _note_manifest(self, section: Section, found: Readiness) -> None:
-        """Keep the rows that the manifest of an export promises, and tell of the files that it does not name."""
+        """Keep the rows that the manifest of an export promises, and report the files that it does not name."""
         if found.rows is not None and not isinstance(section.source, DatabaseSource) and section.source.query is None:
             self.promised[section.name] = found.rows
         if found.unlisted:
@@ -521,11 +521,11 @@ class OwnRobots(Frozen):
 
 
 def own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> OwnRobots:
-    """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
+    """Return the site's robots.txt: from `publish.root`, else from the site, else as it was last read.
 
     404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
-    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raises `Unavailable`
-    where none was read before either.
+    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raise `Unavailable`
+    if none was read before either.
     """
     publish = site.publish
     if publish.root is not None:

@@ -28,7 +28,7 @@ REMEMBERED: Final = timedelta(days=30)
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:
-    """The section's ranges as it was last published; none on its first publish."""
+    """Return the section's ranges as it was last published; none on its first publish."""
     if run.base is None:
         return []
     return [Range(entry.low, entry.rows, entry.body) for entry in run.base.of(section)]
@@ -80,7 +80,7 @@ class Following:
 
 
 def in_time(run: Run, entry: Entry) -> Entry:
-    """A shard of another set without what lies after the run: its clock was fast. Its file is rendered anew then."""
+    """Return a shard of another release without dates after the run, whose file is then rendered again."""
     key = rows_in_time(run, entry.snapshot)
     since = None if entry.since is None else min(entry.since, run.epoch)
     if key == entry.snapshot:
@@ -89,7 +89,7 @@ def in_time(run: Run, entry: Entry) -> Entry:
 
 
 def rows_in_time(run: Run, key: str) -> str:
-    """The key of a snapshot's rows without what lies after the run."""
+    """Return the key of a snapshot's rows without dates after the run."""
     rows = run.state.snapshot(key)
     believed = until_now(run, rows)
     return key if believed.equals(rows) else run.state.put_snapshot(believed)
@@ -125,7 +125,7 @@ def as_published(entries: Sequence[tuple[Entry, str | None]]) -> list[Published]
 def published_rows(
     run: Run, entries: Sequence[Entry], low: str, high: str | None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """The snapshot rows of these shards with locs in [low, high), ordered by loc."""
+    """Return the snapshot rows of these shards with locs in [low, high), ordered by loc."""
     schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
     tables = [run.state.snapshot(entry.snapshot, columns) for entry in entries]
     if not tables:
@@ -157,8 +157,8 @@ def first_of_each(table: pa.Table) -> pa.Table:
     table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
     ordered = column_of(table, "loc")
-    again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
-    return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
+    repeated = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
+    return table.filter(pa.array(~repeated)).drop_columns(["rank"]).combine_chunks()
 
 
 def _ascends(locs: pa.Array) -> bool:

@@ -18,7 +18,7 @@ from sitemap_etl.arrow import column_of, gathered, is_list
 from sitemap_etl.hashes import added, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS
 from sitemap_etl.sources import LINES
-from sitemap_etl.stages.basis import source_of
+from sitemap_etl.stages.digests import rules_digest
 from sitemap_etl.stages.extract import read_raw
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import RawDigest, SplitDigest, Transformed
@@ -104,7 +104,7 @@ def _expected(run: Run, n: int) -> SplitDigest | None:
     if name not in run.plan.expected:
         return None
     known, units = run.plan.made_from[name], run.units_of(name)
-    if len(known.digests) != len(units) or known.source != source_of(run, name):
+    if len(known.digests) != len(units) or known.source != rules_digest(run, name):
         return None
     return known.digests[units.index(n)]
 
@@ -113,8 +113,8 @@ def _form(schema: pa.Schema) -> str | None:
     """Return a hash of the names and types of columns, or None if two share a name or one can't be hashed."""
     if not all(_is_hashed(kind) for kind in schema.types) or len({*schema.names}) < len(schema):
         return None
-    told = [(entry.name, str(entry.type)) for entry in schema]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    columns = [(entry.name, str(entry.type)) for entry in schema]
+    return hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]
 
 
 def _is_hashed(kind: pa.DataType) -> bool:

@@ -70,11 +70,11 @@ class Resident:
         return first, last
 
     def rows(self, key: str, low: str, high: str | None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The rows of a spool in [low, high) that stay, a table a batch; of `columns` only, where given."""
+        """Yield the rows of a spool in [low, high) that stay, a table a batch; of `columns` only, if given."""
         for batch in self._batches.get(key, ()):
             if low > batch.last or (high is not None and high <= batch.first):
                 continue
-            # What lies between two texts begins with what both begin with.
+            # A text between two others begins with what both begin with.
             begin = low.removeprefix(batch.prefix) if low > batch.first else ""
             end = high.removeprefix(batch.prefix) if high is not None and high <= batch.last else None
             found = stretch(batch.rows, begin, end)

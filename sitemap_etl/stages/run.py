@@ -1,6 +1,6 @@
-"""A run, opened by one of its tasks: what it fixed at its start, where it stages, and the receipts of its tasks.
+"""A run, opened by one of its tasks: its plan, its staging folder, and the results of its tasks.
 
-Tasks pass on the key of a run and a number. Whatever a task needs besides lies in the run's folder:
+Tasks pass on the key of a run and a number. Everything else that a task needs is in the run's folder:
 the plan, and the receipts of the tasks before it. Every attempt writes under names of its own; its
 receipt, put last and only where there is none, names the attempt that counts. A receipt never changes,
 so a process reads each once.
@@ -36,6 +36,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
     Collected,
+    Decided,
     Document,
     Extracted,
     Manifest,
@@ -47,7 +48,6 @@ from sitemap_etl.state.records import (
     Plan,
     ReadSplit,
     Rendered,
-    Settled,
     Transformed,
 )
 from sitemap_etl.state.store import State, parse_document, put_document, read_document
@@ -98,7 +98,7 @@ class Run:
     def __init__(
         self, work: Storage, staging: Storage, plan: Plan, environment: Environment, *, moved: bool = False
     ) -> None:
-        """`moved`: as in `Options`, where it is said only now."""
+        """`moved`: as in `Options`, if it is set only now."""
         self.work = work
         self.staging = staging
         self.plan = plan
@@ -107,8 +107,8 @@ class Run:
         self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
-        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
-        self.resident = Resident()  # rows on their way to render, where this process alone does all stages
+        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, if this process reads all its splits
+        self.resident = Resident()  # rows on their way to render, if this process alone does all stages
         self.stopping = (
             threading.Event()
         )  # set when this process ends the run: nobody needs the reads of others any more
@@ -163,7 +163,7 @@ class Run:
         return self.base is not None and self.base.now > self.plan.now
 
     def attempt(self, name: str) -> str:
-        """A key of this attempt's own."""
+        """Return a key of this attempt's own."""
         return f"{name}-{secrets.token_hex(3)}"
 
     def leave(self, name: str, receipt: _D) -> _D:
@@ -203,7 +203,7 @@ class Run:
         """Return the result of a transform task."""
         return self._needed(layout.transform(unit), Transformed)
 
-    def transformed_again(self, unit: int) -> Transformed:
+    def retransformed(self, unit: int) -> Transformed:
         """Return the second result of a transform task that had to run again."""
         return self._needed(layout.again(unit), Transformed)
 
@@ -216,7 +216,7 @@ class Run:
         return self._needed(layout.merge(unit), Transformed)
 
     def read_sections(self) -> list[str]:
-        """The sections that this run reads, in the order of the site file."""
+        """Return the sections that this run reads, in the order of the site file."""
         read = {unit.section for unit in self.plan.units} | set(self.plan.readings)
         return [name for name in self.site.sections if name in read]
 
@@ -231,18 +231,18 @@ class Run:
     def is_unchanged(self, section: str) -> bool:
         """Return True if no rule was applied to a section's rows, because rows and rules are those of an earlier run.
 
-        Before `settle`, this can still change: a section can be rendered for another reason.
+        Before `decide_sections`, this can still change: a section can be rendered for another reason.
         """
         if section in self.plan.readings:
             if section not in self.merging().untouched:
                 return False
-            settled = self.receipt(layout.SETTLE, Settled)
-            return settled is None or all(self.merging().units[n][0] != section for n in settled.merge)
+            decided = self.receipt(layout.SETTLE, Decided)
+            return decided is None or all(self.merging().units[n][0] != section for n in decided.merge)
         units = self.units_of(section)
         if not units or not all(self.transformed(n).unchanged for n in units):
             return False
-        settled = self.receipt(layout.SETTLE, Settled)
-        return settled is None or not set(settled.again).intersection(units)
+        decided = self.receipt(layout.SETTLE, Decided)
+        return decided is None or not set(decided.again).intersection(units)
 
     def parts(self, section: str) -> list[Transformed]:
         """Return the results of a section's splits, or of its mirror's buckets. Empty if the section is unchanged."""
@@ -254,10 +254,10 @@ class Run:
         found = [self.transformed(n) for n in self.units_of(section)]
         if not any(part.unchanged for part in found):
             return found
-        settled = self.receipt(layout.SETTLE, Settled)
-        again = () if settled is None else settled.again
+        decided = self.receipt(layout.SETTLE, Decided)
+        repeated = () if decided is None else decided.again
         return [
-            self.transformed_again(n) if n in again else part
+            self.retransformed(n) if n in repeated else part
             for n, part in zip(self.units_of(section), found, strict=True)
         ]
 
@@ -336,7 +336,7 @@ def state_of(
 ) -> State:
     """Return the state of a site. Refuse it to a site that publishes elsewhere.
 
-    `work`: its storage, where it is open. `moved`: as in `Options`.
+    `work`: its storage, if it is open. `moved`: as in `Options`.
     """
 
     def place(url: str) -> Place:
@@ -352,9 +352,9 @@ def state_of(
 
 
 def open_run(key: str, environment: Environment, *, staging: Storage | None = None, moved: bool = False) -> Run:
-    """The run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
+    """Return the run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
 
-    Raises Refused where there is no such run, or where a release with another format began it.
+    Raises Refused if there is no such run, or where a release with another format began it.
     """
     stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:

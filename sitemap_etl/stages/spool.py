@@ -65,7 +65,7 @@ class SpoolWriter:
         return start, size, checksum(os.pread(self._written.fileno(), size, start))
 
     def append(self, data: pa.Buffer) -> Place:
-        """Write data that is no row after the last one. Return its position. No rows may follow."""
+        """Write data that is not a row after the last one. Return its position. No rows may follow."""
         self._writer.close()
         start = self._file.tell()
         self._file.write(data)
@@ -84,7 +84,7 @@ class SpoolWriter:
 def read_windows(
     storage: Storage, spool: Spool, windows: Iterable[int], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of these windows of a spool, a table a message; of `columns` only, where given."""
+    """Yield the rows of these windows of a spool, a table a message; of `columns` only, if given."""
     return read_messages(storage, spool, [place for window in windows for place in spool.places[window]], columns)
 
 
@@ -137,7 +137,7 @@ def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
         yield together
 
 
-# --- indexes: where the messages of many spools lie ---------------------------------------------------
+# --- indexes: positions of the messages of many spools --------------------------------------------------
 
 INDEX: Final = pa.schema(
     [
@@ -167,7 +167,7 @@ def put_index(staging: Storage, key: str, rows: Sequence[Row], groups: Sequence[
 
 
 def read_index(staging: Storage, index: Spool, group: int) -> pa.Table:
-    """The rows of a group: `INDEX`, ordered."""
+    """Return the rows of a group: `INDEX`, ordered."""
     tables = list(read_windows(staging, index, [group]))
     return pa.concat_tables(tables).combine_chunks() if tables else INDEX.empty_table()
 

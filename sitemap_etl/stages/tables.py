@@ -14,7 +14,7 @@ from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.sources.lake import lake
 from sitemap_etl.sources.lake.lake_table import Table
-from sitemap_etl.stages.basis import settings_of
+from sitemap_etl.stages.digests import settings_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
 from sitemap_etl.stages.rules import rules_of

@@ -51,9 +51,9 @@ _WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
 """Bytes of memory of one element of a nested column, for the same purpose."""
 _GUESSES: Final = 2_000
 _GUESSES_EACH: Final = 50
-"""Locs from which the borders of a first night are guessed: at most, and for each message."""
+"""Locs from which the borders of a first run are guessed: at most, and for each message."""
 _MESSAGE_ROWS: Final = 2_000
-"""Rows of the smallest messages that are made on a first night."""
+"""Rows of the smallest messages that a first run makes."""
 _TAGS: Final = 200
 """Distinct hreflang tags after which no more are collected."""
 _DIGEST: Final = pa.schema(
@@ -78,9 +78,9 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     section = run.site.sections[run.plan.units[n].section]
     if section.name in run.plan.readings:
         return run.leave(name, Transformed(section.name))
-    held = run.extracted(n).held
-    if held:
-        return run.leave(name, Transformed(section.name, held=held))
+    kept_because = run.extracted(n).held
+    if kept_because:
+        return run.leave(name, Transformed(section.name, held=kept_because))
     try:
         rules = _rules(run, section)
         receipt = find_unchanged(run, n, rules.needs()) or _transform(run, n, rules, name)
@@ -93,7 +93,7 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     return run.leave(name, receipt)
 
 
-def transform_again(run: Run, n: int) -> Transformed:
+def retransform_split(run: Run, n: int) -> Transformed:
     """Transform an unchanged split `n` after all, because its section has changed. Return the second result.
 
     Raises Refused if the source has changed since the first read, on which decisions about other sections are based.
@@ -123,7 +123,7 @@ def _transform(run: Run, n: int, rules: Rules, name: str) -> Transformed:
 
 
 def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transformed:
-    """The rows of unit `n` through the rules, into files whose keys begin with `key`."""
+    """Return the rows of unit `n` through the rules, into files whose keys begin with `key`."""
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
@@ -239,7 +239,7 @@ class Inventory:
         self.sums, self.loc_sums = added(self.sums, sums), added(self.loc_sums, sums_of(hashes))
 
     def _keep(self, inventory: pa.Table, locs: pa.Array, hashes: np.ndarray) -> None:
-        """Take rows to the spool, and what partition wants to know of them."""
+        """Write rows to the shuffle file, with the statistics that partition needs."""
         self.samples.append(samples(locs, hashes, _weights(inventory)))
         if "signal" in inventory.column_names:
             signal = pc.drop_null(inventory.column("signal")).to_numpy()
@@ -295,7 +295,7 @@ class Inventory:
         return ends is not None
 
     def _writer(self) -> SpoolWriter:
-        """The writer of the spool, begun with the first rows that it takes, or with what is known of all."""
+        """Return the writer of the spool, begun with the first rows that it takes, or with what is known of all."""
         if self.writer is None:
             self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
         return self.writer

@@ -115,7 +115,7 @@ def find_unseen(sql: str, dialect: str) -> Unseen | None:
 
 
 class _Comparison(Frozen):
-    """Position of a comparison in a SELECT. `operand`: where its column does, and how it is written."""
+    """Position of a comparison in a SELECT. `operand`: the position and text of its column."""
 
     start: int
     stop: int

@@ -17,6 +17,7 @@ from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, with_column, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
+from sitemap_etl.stages.decide import LISTED_ALREADY
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import (
     Following,
@@ -27,7 +28,6 @@ from sitemap_etl.stages.published import (
     remembered,
     same_definition,
 )
-from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
@@ -63,7 +63,7 @@ class Reader:
     def gather(
         self, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
-        """The section's inventory rows in [low, high), in no order, a table a message."""
+        """Yield the section's inventory rows in [low, high), in no order, a table a message."""
         plan = self.planned.sections[section]
         places: dict[int, dict[Place, bool]] = {}
         for window, spool, start, size, check, exact in self._messages(section, low, high):
@@ -90,7 +90,7 @@ class Reader:
             yield from self.run.resident.rows(key, low, high, columns)
 
     def _messages(self, section: str, low: str, high: str | None) -> Iterator[Row]:
-        """The rows of the index for the windows that have a part in [low, high)."""
+        """Yield the rows of the index for the windows that have a part in [low, high)."""
         plan = self.planned.sections[section]
         if plan.index is None:
             return
@@ -208,8 +208,8 @@ class Reader:
     def dated_elsewhere(
         self, section: str, low: str, high: str | None, moved: pa.Table, new: pa.Array
     ) -> pa.Table | None:
-        """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
-        back when they were read last, those that left lately when they left, this section or another.
+        """Return the dates that pages of the section have besides: those that moved had elsewhere, those that a
+        rollback took back when they were read last, those that left lately when they left, this section or another.
 
         `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null where another rule
         made it), ordered by loc, each once.

@@ -70,7 +70,7 @@ def _verify(storage: Storage, checked: Checked, data: Data, first: int) -> None:
 
 
 def spoiled(where: str) -> DamagedState:
-    """The error for an object of a run that is not what its stages wrote."""
+    """Return the error for an object of a run that is not what its stages wrote."""
     return DamagedState(
         f"{where} is damaged: its content is not what was written. It belongs to one run alone, so nothing has to be "
         "restored: start a new run. If this happens again, check the disk or the store"

@@ -59,7 +59,7 @@ VERIFY: Final = f"What can be repaired without: sitemap-etl state verify {SITE_F
 
 
 def damaged(where: str, what: str) -> DamagedState:
-    """The error for a stored object that can't be believed."""
+    """Return the error for a stored object that can't be believed."""
     return DamagedState(
         f"{where} is damaged: {what}. Restore this object from an earlier version of it or from a backup of the state. "
         f"{VERIFY}"
@@ -70,7 +70,7 @@ _SCALARS: Final = frozenset({str, int, float, bool})
 
 
 def encode(record: Any) -> Any:
-    """A record as JSON values, unknown keys last."""
+    """Return a record as JSON values, unknown keys last."""
     if record is None or type(record) in _SCALARS:
         return record
     if hasattr(record, "to_json"):

@@ -68,7 +68,7 @@ def _without_new_folders(storage: Storage) -> Iterator[None]:
 
 
 def _store(storage: Storage) -> str:
-    """The address of a bucket's store, empty for AWS; of a folder, the folder."""
+    """Return the address of a bucket's store, empty for AWS; of a folder, the folder."""
     return storage.place.partition(" at ")[2] if storage.url.startswith("s3://") else storage.place
 
 

@@ -147,7 +147,7 @@ def _is_gone(lease: Lease) -> bool:
     if lease.pid == os.getpid():
         return True
     try:
-        os.kill(lease.pid, 0)  # 0, which is no process of its own, is this one's group: it is there
+        os.kill(lease.pid, 0)  # 0, which is not a process, is this one's group: it is there
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:  # it is somebody else's

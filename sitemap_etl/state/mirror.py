@@ -49,9 +49,10 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """The keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in hexadecimal.
+    """Return the keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in
+    hexadecimal.
 
-    Raises InvalidSource for types that are no keys.
+    Raises InvalidSource for types that can't be keys.
     """
     array = single(column)
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
@@ -65,7 +66,7 @@ def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
         return _hexadecimal(array.cast(pa.binary()))
     if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_boolean(kind):
         raise InvalidSource(
-            f"key: {name} is {kind}, which is no key: a whole number, text, bytes, a date or a decimal is expected"
+            f"key: {name} is {kind}, which can't be a key: a whole number, text, bytes, a date or a decimal is expected"
         )
     text = array.cast(pa.string())
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
@@ -104,13 +105,13 @@ def read_mirror(work: Storage, key: str) -> Mirror:
     try:
         found = read_document(work, key, Mirror)
     except DamagedState as error:
-        raise DamagedState(f"{error}. Or run with --full, which reads everything and makes the mirror anew") from error
+        raise DamagedState(f"{error}. Or run with --full, which reads everything and makes the mirror again") from error
     if found is None:
         raise DamagedState(f"{work.url_of(key)} is missing, although {layout.CURRENT} refers to it. {_REMEDY}")
     return found[0]
 
 
-_REMEDY: Final = "Restore it from a backup of the state, or run with --full, which reads everything and makes it anew"
+_REMEDY: Final = "Restore it from a backup of the state, or run with --full, which reads everything and makes it again"
 
 
 class MirrorWriter:

@@ -146,8 +146,8 @@ class State:
         """Raise DamagedState if there are manifests without a `current.json` that says which one is current."""
         if next(iter(self.storage.list(layout.MANIFESTS)), None) is not None:
             raise DamagedState(
-                f"{self.storage.url_of(layout.CURRENT)} is missing, although published sets lie beside it: it is not "
-                "known which of them is public. Restore it from a backup of the state. Without one, run sitemap-etl "
+                f"{self.storage.url_of(layout.CURRENT)} is missing, although the state has releases. It is not "
+                "known which one is public. Restore it from a backup of the state. Without one, run sitemap-etl "
                 f"state verify {SITE_FILE} --repair, which finds out"
             )
 
@@ -275,7 +275,7 @@ class State:
         if stored is None:
             raise DamagedState(
                 f"{where} is missing, although {layout.CURRENT} refers to it. Restore it from a backup of the state, "
-                f"or see that {self.site}/robots.txt answers: it is then read anew"
+                f"or see that {self.site}/robots.txt answers: it is then read again"
             )
         if layout.robots(stored.sha256) != key:
             raise damaged(where, "its content does not match the hash in its name")

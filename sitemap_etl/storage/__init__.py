@@ -51,7 +51,7 @@ def open_storage(
     durable: bool = True,
     access: Access = "owner",
 ) -> Storage:
-    """The storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
+    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
 
     conditional_writes: False for a store that ignores or refuses If-Match; a look before each write
         stands in for it, which two writers at the same moment both pass.
@@ -61,7 +61,7 @@ def open_storage(
     durable: False leaves out the fsyncs in a folder: for scratch that need not outlive a power cut.
     access: who can read new files and folders of a folder.
 
-    Raises `ConfigError` where the url names no storage or an option has no such value.
+    Raises `ConfigError` if the url names no storage or an option has no such value.
     """
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "file":

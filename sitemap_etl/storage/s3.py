@@ -206,7 +206,7 @@ class S3Storage:
                     return False
                 if expect is None or not condition_failed(error):
                     raise
-                # Where nothing is left, by an earlier try of this call, SeaweedFS says 412 and others 404 or 204.
+                # If nothing is left, by an earlier try of this call, SeaweedFS says 412 and others 404 or 204.
                 found = self.stat(key)
                 if found is None:
                     return False
@@ -274,7 +274,7 @@ class S3Storage:
         raise precondition_failed(self.url_of(key), key, expect, found) from error
 
     def _looked_before(self, key: str, body: Body, expect: Expect) -> Stat | None:
-        """A store without conditions: the check before the write. The Stat where our bytes are there already."""
+        """Return a store without conditions: the check before the write. The Stat if our bytes are there already."""
         found = self.stat(key)
         if (found is None) if expect is ABSENT else (found is not None and found.etag == expect):
             return None

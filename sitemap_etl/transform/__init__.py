@@ -34,7 +34,7 @@ class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
-    `kinds`: the fingerprint's columns and their kinds, where there is one. `bare`: how many addresses have no leading
+    `kinds`: the fingerprint's columns and their kinds, if there is one. `bare`: how many addresses have no leading
     slash, and one of them. `repeatable`: a later run makes the same of the same rows.
     """
 
@@ -50,10 +50,10 @@ class Outcome(Frozen):
 
 
 def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
-    """One batch of raw rows through the rules of its section.
+    """Return one batch of raw rows through the rules of its section.
 
     `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
-    split << 40 | position); `key`: what each is, as text, where that is known. Raises InvalidSource where a column
+    split << 40 | position); `key`: what each is, as text, if that is known. Raise InvalidSource if a column
     that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
     """
     rows = raw.num_rows
@@ -97,14 +97,14 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
 
 
 def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | None]:
-    """The lastmod of each raw row as its source has it. Raises as `transform`."""
+    """Return the lastmod of each raw row as its source has it. Raises as `transform`."""
     rules = replace(rules, clock=rules.clock.at(read_at))
     found = source_dates(_renamed(raw, rules), rules, Tally())
     return [None] * raw.num_rows if found is None else lastmod.texts(found).to_pylist()
 
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
-    """The table with the names of the contract: all columns are renamed at once, so that two can change places.
+    """Return the table with the names of the contract: all columns are renamed at once, so that two can change places.
 
     What no rule needs may not have been read; it is not missing.
     """

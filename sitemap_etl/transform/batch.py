@@ -114,7 +114,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def as_text(column: pa.Array, name: str, section: str) -> pa.Array:
-    """A column of a flat type as text. Raises `InvalidSource` for nested ones, and for bytes that are no UTF-8."""
+    """Return a column of a flat type as text. Raises `InvalidSource` for nested types, and bytes that are not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowException as error:
@@ -125,7 +125,7 @@ def as_text(column: pa.Array, name: str, section: str) -> pa.Array:
 
 
 def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A raw loc as text for a report, whatever bytes it holds."""
+    """Return a raw loc as text for a report, whatever bytes it holds."""
     try:
         return loc.cast(pa.string())
     except pa.ArrowInvalid:

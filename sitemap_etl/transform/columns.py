@@ -27,7 +27,7 @@ from sitemap_etl.transform.rules import Rules
 def inventory_of(
     batch: Batch, loc: pa.Array, rules: Rules, notes: Tally
 ) -> tuple[pa.Table, tuple[tuple[str, str], ...]]:
-    """The inventory of the rows that will be listed, and the kinds of its fingerprint's columns."""
+    """Return the inventory of the rows that will be listed, and the kinds of its fingerprint's columns."""
     columns: dict[str, pa.Array] = {"loc": loc, "row": batch.row}
     if batch.key is not None:
         columns["key"] = batch.key
@@ -60,13 +60,13 @@ def inventory_of(
 
 
 def _note_titles(column: pa.Array, loc: pa.Array, notes: Tally) -> None:
-    """Count titles that were escaped before they are: readers see the entities."""
+    """Count titles that are escaped in the source. Escaping them again shows the entities to readers."""
     titles = extensions.cleaned(column)
     notes.add_rows("title escaped twice", extensions.escaped_twice(titles), lambda at: titles[at].as_py(), loc)
 
 
 def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
-    """The extensions that the source has columns for."""
+    """Return the extensions that the source has columns for."""
     for name in ("images", "videos", "alternates", "mobile"):
         if name not in source.column_names:
             continue

@@ -27,7 +27,7 @@ def is_repeatable(rules: Rules) -> bool:
 
 
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
-    """The mask of the rows for which the predicate is true; null is false."""
+    """Return the mask of the rows for which the predicate is true; null is false."""
     import duckdb
 
     from sitemap_etl.duckdb_session import ambiguous_names, distinct_schema, labelled, opened
@@ -78,7 +78,7 @@ def _beyond_a_row(sql: str) -> str | None:
 
 
 def _comparable(table: pa.Table) -> pa.Table:
-    """The table with numbers in place of those that DuckDB has no type for: more than 38 digits, half floats."""
+    """Return the table with numbers in place of those that DuckDB has no type for: more than 38 digits, half floats."""
     for at, entry in enumerate(table.schema):
         if pa.types.is_decimal256(entry.type) or pa.types.is_float16(entry.type):
             table = table.set_column(at, entry.name, table.column(at).cast(pa.float64()))
@@ -97,7 +97,7 @@ def _words(error: Exception) -> str:
 
 
 def _where(error: BaseException, hook: Any) -> str:
-    """The line of the person's file at which a hook raised; nothing where that is not known."""
+    """Return the line of the person's file at which a hook raised; None if that is not known."""
     own = getattr(getattr(hook, "__code__", None), "co_filename", None)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
     return f" ({own.rpartition('/')[2]} line {lines[-1]})" if own and lines else ""

@@ -59,10 +59,10 @@ class Canonical(Frozen):
 
 
 def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str | None = None) -> Canonical:
-    """The column as canonical URLs on the site, or the reason why a row can't be.
+    """Return the column as canonical URLs on the site, or the reason why a row can't be.
 
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
-    string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, which is no address.
+    string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, not an address.
     Raises `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
@@ -70,7 +70,7 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str 
 
 
 def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = None) -> Canonical:
-    """The column of http(s) URLs, on any host, in canonical form, or the reason why a row can't be.
+    """Return the column of http(s) URLs, on any host, in canonical form, or the reason why a row can't be.
 
     Types as for `canonicalize`. With the `rules` of a site, relative ones are joined to it, as there; they do no more:
     see `as_listed`.
@@ -82,7 +82,7 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = No
 
 
 def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs on the site of all values that can be joined to it, also of those that are no addresses.
+    """Canonical URLs on the site of all values that can be joined to it, also of those that are not addresses.
 
     Releases before this one listed them so. Null for the others.
     """
@@ -150,7 +150,7 @@ def _named(codes: np.ndarray) -> pa.Array:
 
 
 def _texts(chunk: pa.Array) -> Iterable[pa.Array]:
-    """The chunk as string or large_string; bytes stay bytes where they are not UTF-8."""
+    """Return the chunk as string or large_string; bytes stay bytes if they are not UTF-8."""
     kind = chunk.type
     if pa.types.is_dictionary(kind):
         yield from _texts(chunk.dictionary_decode())
@@ -209,7 +209,9 @@ def _part(array: pa.Array, known: _Pass) -> _Part:
 
 
 def _encodable(array: pa.Array) -> np.ndarray:
-    """A mask of the rows in which encoding the bytes is all there is to do: real text, nothing to trim or reject."""
+    """Return a mask of the rows in which encoding the bytes is all there is to do: real text, nothing to trim or
+    reject.
+    """
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -225,7 +227,7 @@ def _encoded(array: pa.Array, soft: np.ndarray) -> pa.Array:
 
 
 def _upper_escapes(array: pa.Array, text: Text, lower: np.ndarray) -> tuple[pa.Array, Text]:
-    """The same rows with the two bytes behind these "%" in upper case."""
+    """Return the same rows with the two bytes behind these "%" in upper case."""
     data = text.data.copy()
     for step in (1, 2):
         digits = data[lower + step]
@@ -238,7 +240,7 @@ def _upper_escapes(array: pa.Array, text: Text, lower: np.ndarray) -> tuple[pa.A
 def _joined(
     array: pa.Array, text: Text, fine: np.ndarray, changed: np.ndarray, known: _Pass
 ) -> tuple[pa.Array, np.ndarray, int]:
-    """The rows on their origin, a mask of those that are canonical so, and how many colons their origins have.
+    """Return the rows on their origin, a mask of those that are canonical so, and how many colons their origins have.
 
     `changed` is added to. `fine` are the rows with nothing odd; what the others become here does not matter.
     """
@@ -282,7 +284,7 @@ def _joined(
 
 
 def _is_care(array: pa.Array, text: Text, known: _Pass) -> np.ndarray:
-    """A mask of the rows without a leading slash that may be no addresses: all where `bare` is false."""
+    """Return a mask of the rows without a leading slash that may be no addresses: all if `bare` is false."""
     values = known.normalizer.values
     if values is None or not values.bare:
         return np.ones(len(array), np.bool_)
@@ -298,7 +300,7 @@ def _is_care(array: pa.Array, text: Text, known: _Pass) -> np.ndarray:
 
 
 def _suspicious(array: pa.Array, found: Findings, known: _Pass) -> np.ndarray:
-    """A mask of the rows in which a second scheme may begin. `array`: as the source has it."""
+    """Return a mask of the rows in which a second scheme may begin. `array`: as the source has it."""
     values = known.normalizer.values
     assert values is not None
     text = Text.of(array)
@@ -331,7 +333,7 @@ def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
 
 
 def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
-    """The origins of the first rows that begin with none of those already given out."""
+    """Return the origins of the first rows that begin with none of those already given out."""
     normalizer = Normalizer()
     left = pc.fill_null(pc.starts_with(array, pattern="http"), False)
     for _ in range(_GUESSES):
@@ -349,7 +351,7 @@ def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
 
 
 def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray, known: _Pass) -> _Part:
-    """The rows of `base`, with those of `care` normalized one by one and nulls as missing."""
+    """Return the rows of `base`, with those of `care` normalized one by one and nulls as missing."""
     codes = np.full(len(array), -1, np.int8)
     if array.null_count:
         codes[np.asarray(array.is_null())] = _CODES["missing loc"]
@@ -365,7 +367,7 @@ def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray
 
 
 def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np.ndarray, known: _Pass) -> pa.Array:
-    """These rows normalized; `codes` and `changed` are given at the places `rows`."""
+    """Return these rows normalized; `codes` and `changed` are given at the places `rows`."""
     normalize = known.normalizer.normalize
     site_length = 0 if known.site is None else len(known.site)
     locs: list[str | None] = []
@@ -383,7 +385,7 @@ def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np
 
 
 def _read(array: pa.Array) -> Sequence[str | bytes]:
-    """The rows as Python text, or as bytes where one of them is not what its type says."""
+    """Return the rows as Python text, or as bytes where one of them is not what its type says."""
     try:
         values: list[str | bytes] = array.to_pylist()
     except UnicodeDecodeError:
@@ -399,7 +401,7 @@ def _decoded(data: bytes) -> str:
 
 
 def merge_foreign(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    """The counts of several results as one, most first."""
+    """Return the counts of several results as one, most first."""
     total: Counter[str] = Counter()
     for each in counts:
         total.update(each)

@@ -27,7 +27,7 @@ NOTES: Final = {
     "loc with an empty segment": "Two slashes follow each other in the path: often a slug was empty.",
     "loc with the host in its path": "A segment of the path is the host of the site.",
     "loc with a backslash": "Backslashes before the query are listed as slashes.",
-    "loc with an escaped backslash": "Most likely a path of Windows was escaped: %5C is no slash to browsers.",
+    "loc with an escaped backslash": "Most likely a path of Windows was escaped: %5C is not a slash to browsers.",
 }
 """Every note, with what it means."""
 
@@ -118,7 +118,7 @@ def _patterns(locs: pa.Array, site: str | None) -> Iterator[tuple[str, str]]:
 
 
 def made_of_no_address(locs: pa.Array, site: str) -> np.ndarray:
-    """Return a mask of the absolute URLs that were made of values that are no addresses (`values.Values`): bool."""
+    """Return a mask of the absolute URLs that were made of values that are not addresses (`values.Values`): bool."""
     host = re.escape(site.partition("//")[2].partition(":")[0].removeprefix("www."))
     end = rf"(?:www\.)?{host}\.?(?:[/:?#]|$)"
     pattern = (

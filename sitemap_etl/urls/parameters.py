@@ -46,7 +46,7 @@ _PATH_SEGMENT: Final = re.compile(
 
 
 def remover(strip: frozenset[str]) -> Callable[[str], str]:
-    """The function that takes them out of "path?query", both percent-encoded canonically."""
+    """Return the function that takes them out of "path?query", both percent-encoded canonically."""
     exact, families = names(strip)
     sessions = "sessions" in strip
 
@@ -71,7 +71,7 @@ def remover(strip: frozenset[str]) -> Callable[[str], str]:
 
 
 def names(strip: frozenset[str]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The exact names and the beginnings of names, in lower case, that these lists take out."""
+    """Return the exact names and the beginnings of names, in lower case, that these lists take out."""
     exact: frozenset[str] = frozenset()
     families: tuple[str, ...] = ()
     if "tracking" in strip:

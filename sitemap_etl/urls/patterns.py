@@ -104,7 +104,7 @@ def _grouped(regexes: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _origin_of_all(locs: pa.Array) -> str | None:
-    """The origin that all rows have, or None."""
+    """Return the origin that all rows have, or None."""
     first = pc.index(locs.is_valid(), True).as_py()
     if first < 0:
         return ""

@@ -57,7 +57,7 @@ NO_ADDRESSES: Final = frozenset(
         "no leading slash",
     }
 )
-"""Reasons for values that are no addresses, although they could be joined to the site."""
+"""Reasons for values that are not addresses, although they could be joined to the site."""
 
 STRIP: Final = ("tracking", "sessions")
 """What `urls.strip` may name."""

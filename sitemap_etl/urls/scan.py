@@ -24,7 +24,7 @@ _SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
 """Bytes that path and query must have percent-encoded (not in RFC 3986 pchar, "/" or "?")."""
 _HARD: Final = np.zeros(256, np.bool_)
 _HARD[list(bytes(range(0x20)) + b"#\x7f\\")] = True
-"""Bytes that are no matter of encoding: controls, the beginning of a fragment, a backslash."""
+"""Bytes that percent-encoding alone does not solve: controls, the beginning of a fragment, a backslash."""
 
 _NEUTRAL: Final = np.zeros(256, np.bool_)
 _NEUTRAL[list(b"$=")] = True
@@ -59,7 +59,7 @@ class Text(Frozen):
 
     @classmethod
     def of(cls, array: pa.Array) -> Text:
-        """The memory of a string or large_string array, not a copy."""
+        """Return the memory of a string or large_string array, not a copy."""
         offsets = offsets_of(array).astype(np.int64)
         return cls(bytes_of(array), offsets - offsets[0])
 
@@ -68,14 +68,14 @@ class Text(Frozen):
         return np.diff(self.starts)
 
     def byte(self, at: int) -> np.ndarray:
-        """The byte at this place of each row, 0 where the row is shorter."""
+        """Return the byte at this place of each row, 0 if the row is shorter."""
         if len(self.data) == 0:
             return np.zeros(len(self.starts) - 1, np.uint8)
         found = self.data[np.minimum(self.starts[:-1] + at, len(self.data) - 1)]
         return np.where(self.lengths > at, found, np.uint8(0))
 
     def rows_at(self, positions: np.ndarray) -> np.ndarray:
-        """A mask of the rows that hold one of these positions, which ascend."""
+        """Return a mask of the rows that hold one of these positions, which ascend."""
         rows = len(self.starts) - 1
         if len(positions) < rows:
             mask = np.zeros(rows, np.bool_)
@@ -102,7 +102,7 @@ class Findings(Frozen):
 
 
 def scan(text: Text, strip: frozenset[str]) -> Findings:
-    """The rows whose path or query may not be canonical, wherever they live.
+    """Return the rows whose path or query may not be canonical, wherever they live.
 
     Odd is: a control character, a fragment, a "%" that is stray or of an unreserved character, a "/.", the
     beginning of a parameter that `strip` takes out. All that is not canonical is odd, soft or lower; some of what
@@ -168,7 +168,7 @@ _ENCODED_ROWS: Final = 4_096
 
 
 def encode(array: pa.Array) -> pa.Array:
-    """The rows with every byte percent-encoded that must be, as string."""
+    """Return the rows with every byte percent-encoded that must be, as string."""
     parts = [_encode(Text.of(array.slice(at, _ENCODED_ROWS))) for at in range(0, len(array), _ENCODED_ROWS)]
     return joined(parts, pa.string())
 
@@ -235,7 +235,7 @@ def _mark(block: np.ndarray, singles: bytes, room: _Room) -> tuple[np.ndarray | 
 
 
 def _after(words: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The four bytes that follow each of these positions, the first one lowest; near the data's end other bytes."""
+    """Return the four bytes after each of these positions, the first one lowest; near the end, other bytes."""
     result: np.ndarray = words[np.minimum(at + 1, len(words) - 1)]
     return result
 
@@ -258,7 +258,7 @@ def _begins(strip: frozenset[str]) -> np.ndarray:
 
 
 def _may_be_stripped(data: np.ndarray, at: np.ndarray, found: np.ndarray, named: np.ndarray) -> np.ndarray:
-    """A mask of the positions behind which something may be taken out; `named`: the letters there fit a name."""
+    """Return a mask of the positions behind which something may be taken out; `named`: the letters there fit a name."""
     result: np.ndarray = (((found == ord("?")) | (found == ord("&")) | (found == ord(";"))) & named) | (
         (found == ord("(")) & (data[at - 1] == ord("/"))
     )

@@ -76,7 +76,7 @@ class Rejected(ValueError):
 
 
 def origin(text: str) -> str:
-    """The canonical origin (scheme, host, port if not the scheme's own) of an http(s) URL, no slash at its end.
+    """Return the canonical origin (scheme, host, port if not the scheme's own) of an http(s) URL, no slash at its end.
 
     Raises `ValueError` with the reason.
     """
@@ -84,7 +84,7 @@ def origin(text: str) -> str:
 
 
 def canonical_url(text: str) -> str:
-    """The canonical form of an absolute URL on any host. Raises `ValueError` with the reason."""
+    """Return the canonical form of an absolute URL on any host. Raises `ValueError` with the reason."""
     return Normalizer().normalize(text)
 
 
@@ -121,7 +121,7 @@ def remove_dot_segments(path: str) -> str:
 
 
 def canonical_host(host: str) -> str:
-    """The host in lower case, by UTS-46 non-transitional, IP addresses in WHATWG form. Raises `Rejected`."""
+    """Return the host in lower case, by UTS-46 non-transitional, IP addresses in WHATWG form. Raises `Rejected`."""
     lower = host.lower() if host.isascii() else host
     if _PLAIN_HOST.fullmatch(lower) is None or "xn--" in lower:
         if "\\" in host:  # would end the host for WHATWG
@@ -141,7 +141,7 @@ def canonical_host(host: str) -> str:
 class Normalizer:
     """Spells URLs canonically one by one: for a site, or for URLs on any host (without one only absolute URLs).
 
-    `column` and `bare` as for `values.Values`. `judges`: values that are no addresses are rejected. `foreign` counts
+    `column` and `bare` as for `values.Values`. `judges`: values that are not addresses are rejected. `foreign` counts
     the origins that were rejected for being neither `site` nor in `same_as`.
     """
 
@@ -177,7 +177,7 @@ class Normalizer:
         self.bare_example = self.bare_example or example
 
     def normalize(self, text: str) -> str:
-        """The canonical URL. Raises `Rejected`."""
+        """Return the canonical URL. Raises `Rejected`."""
         found, rest = self.parse(text)
         rest = spell(rest)
         if self._without is not None:
@@ -190,7 +190,7 @@ class Normalizer:
         return found + rest
 
     def parse(self, text: str) -> tuple[str, str]:
-        """The canonical origin, and path and query as they are written. Raises `Rejected`."""
+        """Return the canonical origin, and path and query as they are written. Raises `Rejected`."""
         text = text.strip(_TRIM)
         if not text.isprintable() or "\ufffd" in text:
             _check_characters(text)
@@ -265,7 +265,7 @@ def _host_of(found: str) -> str:
 
 
 def _names(host: str) -> tuple[str, ...]:
-    """A host, and the same with or without `www.`, also in its own script; an IP address has none."""
+    """Return a host, and the same with or without `www.`, also in its own script; an IP address has none."""
     other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
     names = (host, other) if _PLAIN_HOST.fullmatch(other) else (host,)
     return (*names, *(ada_url.idna_to_unicode(name) for name in names)) if "xn--" in host else names

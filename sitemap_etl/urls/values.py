@@ -1,4 +1,4 @@
-"""Values that are no addresses: header rows, markup, formulas, hosts without a scheme, several URLs in one cell.
+"""Values that are not addresses: header rows, markup, formulas, hosts without a scheme, several URLs in one cell.
 
 Every rule looks at one value only, so that splits and order don't matter. Reasons are keys of `rules.REASONS`.
 """
@@ -66,7 +66,7 @@ class Values:
         """Finds, in RE2, every value for which `of_path` may give a reason."""
 
     def of_bare(self, text: str) -> str | None:
-        """Return why a value without a leading slash and without `scheme://` is no address; None if it may be one."""
+        """Return why a value without a leading slash and without `scheme://` is not an address, or None."""
         if text == self.column:
             return "header row"
         found = next((reason for reason, pattern in _BARE if pattern.fullmatch(text)), None)

@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+SHORTEST, LONGEST = 0.02, 1.0
+"""Seconds between two questions: a server that is asked all the time has less time for its work."""
+
 
 def until(what: Callable[[], Any], seconds: float) -> Any:
-    """What `what` gives, as soon as it is true."""
-    deadline = time.monotonic() + seconds
+    """Return what `what` returns, soon after it is true: a quarter later at most than it took until then."""
+    began = time.monotonic()
     while not (found := what()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.05)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"not within {seconds} s"
+        time.sleep(min(max(waited / 4, SHORTEST), LONGEST))
     return found

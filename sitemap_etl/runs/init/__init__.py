@@ -44,7 +44,7 @@ _PLACEHOLDER: Final = "https://www.example.com"
 class Started(Frozen):
     """Result of `init`, with notes on guesses.
 
-    `file`: None where nothing was, because one of the `tables` has to be chosen.
+    `file`: None if nothing was written, because one of the `tables` has to be chosen.
     """
 
     file: str | None
@@ -146,7 +146,7 @@ def _from_rows(
 
 
 def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
-    """A site that begins as the live sitemap is."""
+    """Return a site that begins as the live sitemap is."""
     origins = settle(live.origins, wanted, _PLACEHOLDER)
     notes = [f"section {one.name}: {one.about}" for one in live.series.values()]
     notes += live.notes
@@ -178,8 +178,8 @@ _EMPTY: Final = (
     "sections:",
     "  pages:",
     line("    from: {csv: pages.csv}", "or {parquet: …}, {jsonl: …}, or {database: CONNECTION, sql: FILE}"),
-    line("    # columns: {loc: url}", "the address of a page, where the column is not called loc"),
-    line("    # lastmod: updated_at", "when the page last changed, where it is not called lastmod"),
+    line("    # columns: {loc: url}", "the address of a page, if the column is not called loc"),
+    line("    # lastmod: updated_at", "when the page last changed, if it is not called lastmod"),
 )
 
 

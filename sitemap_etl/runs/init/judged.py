@@ -42,6 +42,6 @@ def _rejected(column: pa.Array, reasons: pa.Array, name: str) -> Iterator[str]:
         if reason in NO_ADDRESSES:
             example = column[pc.index(reasons, reason).as_py()].as_py()
             yield (
-                f"{name}: {count:,} of {len(column):,} values are no addresses ({reason}), such as {example!r}: a run "
+                f"{name}: {count:,} of {len(column):,} values are not addresses ({reason}), such as {example!r}: a run "
                 "rejects them"
             )

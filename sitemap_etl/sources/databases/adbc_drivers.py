@@ -82,7 +82,7 @@ def _own(connection: Connection) -> dict[str, str]:
 
 
 def _without_options(connection: Connection) -> str:
-    """The connection's URI, without what `_own` tells."""
+    """Return the connection's URI, without what `_own` tells."""
     extra = {name: value for name, value in connection.extra.items() if name not in _own(connection)}
     return Connection(
         connection.scheme, connection.login, connection.password, connection.hosts, connection.schema, extra
@@ -104,7 +104,7 @@ def _flight(connection: Connection) -> dict[str, str]:
 
 
 def _snowflake(connection: Connection) -> dict[str, str]:
-    """The form of gosnowflake, which has no scheme; or Airflow's, which names the account in its extra.
+    """Return the form of gosnowflake, which has no scheme; or Airflow's, which names the account in its extra.
 
     https://arrow.apache.org/adbc/current/driver/snowflake.html
     """

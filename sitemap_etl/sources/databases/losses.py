@@ -122,7 +122,7 @@ class _Look(Frozen):
         return 0
 
     def columns(self, sql: str, column: str) -> list[_Column]:
-        """The columns of that name in the tables that the SELECT names; none where that can't be looked up."""
+        """Return the columns of that name in the tables that the SELECT names; none if that can't be looked up."""
         dialect = self.connection.dialect
         lookup = _COLUMNS.get(dialect)
         found: list[dict[str, Any]] = []

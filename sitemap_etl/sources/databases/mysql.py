@@ -57,7 +57,7 @@ def rows(
 
 @contextmanager
 def _connected(connection: Connection, session: Session, label: str) -> Iterator[pymysql.Connection[Any]]:
-    """A connection in a read-only transaction of the session, closed at the end even in the midst of a result.
+    """Open a connection in a read-only transaction of the session, closed at the end even in the midst of a result.
 
     Raises `ConfigError`, and what PyMySQL raises.
     """

@@ -153,7 +153,7 @@ class _Look:
     ) -> tuple[Key, list[Value]]:
         """Return the key, and the beginnings of all parts but the first, or none if there are no rows.
 
-        `relation`: what stands after FROM. `sampled`: what gives a part of its rows, where the database can do that.
+        `relation`: the text after FROM. `sampled`: the same for a part of its rows, if the database can do that.
         `expected`: the kind of a key that has no values and no type.
         """
         if self.connection.dialect == "sqlite":
@@ -170,7 +170,9 @@ class _Look:
         return _TRIALS.get(self.connection.dialect, _USUAL_TRIALS)
 
     def _key(self, relation: str, values: Mapping[str, Value]) -> Key:
-        """The key by the type of the column, for which no row is read; by its least value where types are of values."""
+        """Return the key by the type of the column, for which no row is read; by its least value where types are of
+        values.
+        """
         name = quoted(self.column, self.connection.dialect)
         typed = self.connection.dialect in _CHANCE
         looked = f"{name} AS k FROM {relation} WHERE 1 = 0" if typed else f"min({name}) AS k FROM {relation}"

@@ -1,7 +1,7 @@
 """The columns of each file of an export: a file without addresses is refused, one without another column is named.
 
 Schemas grow, so a column that a file lacks is null in its rows. Without the column of addresses none of its rows could
-be listed: the file is of another kind, or its first row is no header.
+be listed: the file is of another kind, or its first row is not a header.
 """
 
 from __future__ import annotations

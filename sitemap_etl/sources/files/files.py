@@ -278,7 +278,7 @@ def _bucket_of(url: str, *, pays: bool = False, verify: bool = True) -> tuple[Bu
 
 
 def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str]]:
-    """The files of a path, and the names beside them that are not taken."""
+    """Return the files of a path, and the names beside them that are not taken."""
     path = Path(text)
     others: list[str] = []
     if path.is_dir():

@@ -56,8 +56,6 @@ _HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
 """An integer that might not fit into an int64, or text that contains one."""
 _DOUBTFUL: Final = r"^[ \t\r]*[^ \t\r{]|,[ \t\r]*[\]}]"
 """Invalid lines that parsers accept as objects (another value, or an extra comma), or text that looks like them."""
-_SHORT: Final = 2
-"""Maximum bytes of a line that can be blank. An object with one key is longer."""
 _SHOWN: Final = 200
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -214,11 +212,12 @@ def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tup
 
 def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
     """Return the non-blank lines of the first `end` bytes, and their numbers."""
-    breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
+    data = np.frombuffer(block, np.uint8, end)
+    breaks = np.flatnonzero(data == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
     found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
     numbers = np.arange(len(breaks))
-    if (np.diff(offsets) > _SHORT).all():
+    if (data[offsets[:-1]] == ord("{")).all():
         return found, numbers
     filled = mask_of(pc.match_substring_regex(found.view(pa.binary()), r"\S"))
     return found.filter(pa.array(filled)), numbers[filled]
@@ -230,7 +229,7 @@ def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | N
         line = text.slice(at, 1).view(pa.binary())[0].as_py()
         try:
             found = json.loads(line)
-            why = None if isinstance(found, dict) else "it is no object"
+            why = None if isinstance(found, dict) else "it is not an object"
             json.dumps(found, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             why = f"it has half of a character ({error.reason})"
@@ -365,7 +364,7 @@ def _fits(text: pa.Array, pattern: str) -> pa.Array:
 
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    """The values of these lines."""
+    """Return the values of these lines."""
     wanted = [(entry.name, to_duckdb(entry.type)) for entry in schema if not pt.is_null(entry.type)]
     if not schema.names:  # a batch without columns has no rows; unneeded columns are dropped later
         return pa.RecordBatch.from_arrays([text], ["line"])

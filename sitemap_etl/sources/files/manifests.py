@@ -69,7 +69,7 @@ def _json(text: str, path: str) -> tuple[Sequence[Any], Any]:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unavailable(f"the manifest {path} is no whole JSON, it may still be written: {error}") from error
+        raise Unavailable(f"the manifest {path} is not complete JSON, it may still be written: {error}") from error
     if isinstance(read, list):
         return read, None
     plain = _folded(read)

@@ -47,7 +47,7 @@ def look(files: Sequence[File]) -> list[Export]:
 
 
 def one_schema(exports: Sequence[Export], is_read: Callable[[str], bool], note: Note | None) -> pa.Schema:
-    """One schema for all: every column of every file, numbers widened.
+    """Return a common schema: every column of every file, numbers widened.
 
     A column whose types have nothing in common is left out if nothing reads it, which `note` takes.
     Raises `InvalidSource` that names two files if something does.

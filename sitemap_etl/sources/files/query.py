@@ -57,9 +57,9 @@ def plan_query(
     needed: Needed | None = None,
     label: str = "sql",
 ) -> list[Split]:
-    """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
+    """Return one split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    `files`: those of the table `source`, where they were found before; `note`: see `locate`. `needed`: columns of the
+    `files`: those of the table `source`, if they were found before; `note`: see `locate`. `needed`: columns of the
     result; the columns that they are made from are needed of the tables.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
@@ -95,7 +95,7 @@ def _needed_of(sql: str, table: str, needed: Needed | None) -> Needed | None:
 def _described(
     export: Export, note: Note | None, needed: Needed | None, known: Sequence[File] | None
 ) -> dict[str, Any]:
-    """A table as the detail of one split of all its files."""
+    """Return a table as the detail of one split of all its files."""
     kind = _FILES[export.kind]
     paths = export.paths if known is None else known
     files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, verify=export.verify, note=note)

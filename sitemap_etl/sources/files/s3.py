@@ -145,7 +145,7 @@ class Bucket:
             return None  # the next request for bytes reports the error
 
     def open(self, key: str, size: int, etag: str) -> Object:
-        """An object to read at any place, with its bytes and ETag as they were found."""
+        """Return an object to read at any place, with its bytes and ETag as they were found."""
         return Object(self, key, size, etag)
 
     def translated(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:
@@ -175,7 +175,7 @@ class Object(io.RawIOBase):
         self._at = 0
         self._sum: Sum | None = None  # while it is read from its beginning on
         self._summed = 0  # bytes that it counted
-        self._held: list[tuple[int, bytes]] = []  # pieces that were fetched: where they begin, by place
+        self._held: list[tuple[int, bytes]] = []  # starts of fetched pieces, by place
         self._ahead: Future[bytes] | None = None
         self._ahead_at = 0
         self._threads: ThreadPoolExecutor | None = None

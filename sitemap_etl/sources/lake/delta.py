@@ -335,7 +335,7 @@ def _translated(error: Exception, address: str, version: str) -> SitemapEtlError
     if version and _MISSING.search(text):
         return InvalidSource(
             f"{address}: a file of version {version} or later is gone, which VACUUM has probably removed: {text}. Name "
-            "a newer version; a section with key: is read anew with --full"
+            "a newer version; a section with key: is read again with --full"
         )
     if _AWAY.search(text):
         return Unavailable(f"{address} did not answer: {text}")

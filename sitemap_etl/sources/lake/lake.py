@@ -78,7 +78,7 @@ def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
 
         table = iceberg.open_pinned(address, version)
     if table.identity != identity:
-        raise Refused(f"{address} was dropped and made anew while it was read. Run again")
+        raise Refused(f"{address} was dropped and created again while it was read. Run again")
     return table
 
 

@@ -37,7 +37,7 @@ class Batch(Frozen):
 class Table(Protocol):
     """One version of a table. Its methods raise `InvalidSource`, `Refused`, `Unavailable`.
 
-    `identity`: tells it from another table at its address, which was dropped and made anew; versions begin anew then.
+    `identity`: differs if the table at the address was dropped and created again. Its versions then start again.
     """
 
     identity: str
@@ -62,4 +62,4 @@ class Table(Protocol):
         """
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
-        """The rows that changed after an earlier version, as the table's own feed has them."""
+        """Yield the rows that changed after an earlier version, as the table's own feed has them."""

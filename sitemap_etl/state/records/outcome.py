@@ -176,7 +176,7 @@ class Attempt(Document):
     warnings: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     report: str | None = None
-    alerted: str | None = None  # when people were told last of how it ended
+    alerted: str | None = None  # when the last message about its end was sent
     alerted_status: AttemptStatus | None = None  # and the changes that they received
 
     title: ClassVar[str] = "record of a run"

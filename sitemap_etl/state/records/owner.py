@@ -69,7 +69,7 @@ class Current(Document):
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
     suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when
     serial: int = 0  # of its swaps: no two of its versions are the same bytes, so that no condition on one holds again
-    committed: tuple[str, ...] | None = None  # runs whose changes engines may hear, in order; None: not recorded
+    committed: tuple[str, ...] | None = None  # runs whose changes can be sent to engines, in order; None: not recorded
 
     title: ClassVar[str] = "state"
 

@@ -79,7 +79,7 @@ class SplitDigest(Record):
 class MadeFrom(Record):
     """Digests of the rows, settings and files of a section when it was last rendered.
 
-    `stages.quiet` compares them with the current run. If they are equal, the section is not rendered. `current.json`
+    `stages.decide` compares them with the current run. If they are equal, the section is not rendered. `current.json`
     has them for each section, so its size does not depend on the number of splits.
     """
 
@@ -164,7 +164,7 @@ class Extracted(RunDocument):
     held: str | None = None  # why the section stays as published
     notices: Tally = field(default_factory=Tally)
 
-    title: ClassVar[str] = "receipt of extract"
+    title: ClassVar[str] = "task result of extract"
 
 
 class Transformed(RunDocument):
@@ -201,7 +201,7 @@ class Transformed(RunDocument):
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
     drift: Drift | None = None
 
-    title: ClassVar[str] = "receipt of transform"
+    title: ClassVar[str] = "task result of transform"
 
 
 class MergePlan(Record):
@@ -248,7 +248,7 @@ class SectionPlan(Record):
     columns: tuple[str, ...] = ()
 
 
-class Quiet(Record):
+class UnchangedSection(Record):
     """An unchanged section: its digests are as in the last render, so it is not rendered. Publish reads it."""
 
     made_from: MadeFrom
@@ -264,16 +264,16 @@ class Clusters(Record):
     notes: Tally = field(default_factory=Tally)  # decisions about incomplete clusters
 
 
-class Settled(RunDocument):
+class Decided(RunDocument):
     """The task result of settle: the sections that are not rendered, and tasks that have to run after all."""
 
-    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    quiet: Mapping[str, UnchangedSection] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     clusters: Clusters | None = None
     again: tuple[int, ...] = ()
     merge: tuple[int, ...] = ()
 
-    title: ClassVar[str] = "receipt of settle"
+    title: ClassVar[str] = "task result of decide"
 
 
 class Partition(RunDocument):
@@ -282,7 +282,7 @@ class Partition(RunDocument):
     sections: Mapping[str, SectionPlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)
-    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    quiet: Mapping[str, UnchangedSection] = field(default_factory=dict)
     clusters: Clusters | None = None
 
     @property
@@ -290,7 +290,7 @@ class Partition(RunDocument):
         """The sections that were read, rendered or unchanged, without the kept ones."""
         return [*self.sections, *self.quiet]
 
-    title: ClassVar[str] = "receipt of partition"
+    title: ClassVar[str] = "task result of partition"
 
 
 class Collected(RunDocument):
@@ -300,7 +300,7 @@ class Collected(RunDocument):
     members: int
     buckets: int
 
-    title: ClassVar[str] = "receipt of collect"
+    title: ClassVar[str] = "task result of collect"
 
 
 class Aligned(RunDocument):
@@ -312,7 +312,7 @@ class Aligned(RunDocument):
     stale: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """Section that was not read → pages whose published links are no longer those of their cluster, and one of them."""
 
-    title: ClassVar[str] = "receipt of align"
+    title: ClassVar[str] = "task result of align"
 
 
 class StagedFile(Record):
@@ -375,6 +375,6 @@ class Rendered(RunDocument):
     taken: Checked | None = None  # pages of sections that were not read, which the group lists now (stages.window)
     top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
-    new: tuple[str, ...] = ()  # a sample of the added locs, where the gate on new pages wants one
+    new: tuple[str, ...] = ()  # a sample of the added locs, if the gate on new pages needs one
 
-    title: ClassVar[str] = "receipt of render"
+    title: ClassVar[str] = "task result of render"

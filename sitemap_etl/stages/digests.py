@@ -34,7 +34,7 @@ def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
     return [__version__, rules.RULES, written["site"], written["urls"], publish, written["sections"][section]]
 
 
-def made(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
+def output_digest(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
     """Return a hash of the settings of a section, and of its published content."""
     return _hash([*settings_of(written, section), _published(state, shards)])
 
@@ -54,15 +54,17 @@ def _hash(values: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
-def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str:
+def rules_digest(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str:
     """Return a digest of a section's rules, of the columns that are summed, and of the files of its mirror."""
     files = [file.key for bucket in buckets for file in bucket.files()]
     reading = run.plan.readings.get(name)
     asked = [] if reading is None else [reading.key, reading.select, reading.params, reading.deleted]
-    told = run.plan.robots
-    if told is not None:
-        told = without_blocks(told.encode("latin-1")).decode("latin-1")  # our blocks name sitemaps, and differ by night
-    return _hash([INVENTORY.names, files, asked, told, *settings_of(run.plan.site, name)])
+    robots = run.plan.robots
+    if robots is not None:
+        robots = without_blocks(robots.encode("latin-1")).decode(
+            "latin-1"
+        )  # our blocks name sitemaps, and differ from run to run
+    return _hash([INVENTORY.names, files, asked, robots, *settings_of(run.plan.site, name)])
 
 
 def likely_unchanged(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def likely_unchanged(written: Mapping[str, Any], base: Manifest, known: Mapping[
         if one.expects
         and one.digests
         and name in written["sections"]
-        and one.made == made(written, name, base.sections.get(name), base.of(name))
+        and one.made == output_digest(written, name, base.sections.get(name), base.of(name))
     )
 
 
@@ -120,7 +122,7 @@ class _Inventory(Frozen):
         return cls(made_from.rows, made_from.sums, made_from.loc_sums, made_from.form, made_from.ends)
 
 
-class Basis:
+class SectionDigests:
     """Digests of the sections of a run.
 
     `read`: sections that were read and are not kept. `entries`, `states`: shards and states of all sections, as
@@ -162,7 +164,7 @@ class Basis:
             form=inventory.form,
             others=_hash([self._before(name), self._mates(name)]),
             ends=inventory.ends,
-            made=made(self.run.plan.site, name, self.states.get(name), self._entries.get(name, ())),
+            made=output_digest(self.run.plan.site, name, self.states.get(name), self._entries.get(name, ())),
         )
 
     def _before(self, name: str) -> list[Any]:

@@ -1,8 +1,9 @@
 """Skip sections whose inputs have not changed since they were last rendered.
 
 Rendering them would change no file. For a section that is likely unchanged, transform compares raw rows first, and
-applies no rule to a split that is unchanged (`stages.raw`). If all splits are, the run reports what the run reported
-that applied the rules. `settle` finds the splits that have to be transformed because their section has changed.
+applies no rule to a split that is unchanged (`stages.raw`). If all splits are, the report of the
+run that applied the rules is repeated. `decide_sections` finds the splits that have to be transformed after all,
+because their section has changed.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
 from sitemap_etl.stages.about import about
 from sitemap_etl.stages.arrival import demand_rows
-from sitemap_etl.stages.basis import Basis, source_of
 from sitemap_etl.stages.bucket import BEFORE_RULES
+from sitemap_etl.stages.digests import SectionDigests, rules_digest
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Clusters,
+    Decided,
     MadeFrom,
     Mirror,
-    Quiet,
-    Settled,
     SplitDigest,
     Summary,
     Transformed,
+    UnchangedSection,
 )
 from sitemap_etl.state.store import read_document
 
@@ -36,32 +37,32 @@ LISTED_ALREADY: Final = "listed already by "
 """Beginning of the reasons for duplicates that render finds."""
 
 
-def settle(run: Run) -> Settled:
+def decide_sections(run: Run) -> Decided:
     """Find the sections that were read and stay as published. Return the receipt."""
-    done = run.receipt(layout.SETTLE, Settled)
+    done = run.receipt(layout.SETTLE, Decided)
     if done is not None:
         return done
     parts = {name: run.parts(name) for name in run.read_sections()}
-    held = dict(run.plan.held) | (dict(run.merging().held) if run.plan.readings else {})
+    kept = dict(run.plan.held) | (dict(run.merging().held) if run.plan.readings else {})
     for section, own in parts.items():
         why = next((part.held for part in own if part.held), None) or _few_rows(run, section, own)
         if why:
-            held[section] = why
-    quiet, clusters = _quiet_sections(run, [section for section in parts if section not in held])
-    for section, one in quiet.items():
+            kept[section] = why
+    unchanged, clusters = _unchanged_sections(run, [section for section in parts if section not in kept])
+    for section, one in unchanged.items():
         with about(section=section):
-            run.environment.detail(f"settle: {section}: nothing differs from run {one.made_from.run_id}")
-    again = [
+            run.environment.detail(f"decide: section {section} is unchanged since run {one.made_from.run_id}")
+    retransform = [
         n
         for n, unit in enumerate(run.plan.units)
-        if unit.section not in held and unit.section not in quiet and run.transformed(n).unchanged
+        if unit.section not in kept and unit.section not in unchanged and run.transformed(n).unchanged
     ]
     merge = [
         n
         for n, (section, _) in enumerate(run.merging().units if run.plan.readings else ())
-        if section in run.merging().untouched and section not in held and section not in quiet
+        if section in run.merging().untouched and section not in kept and section not in unchanged
     ]
-    return run.leave(layout.SETTLE, Settled(quiet, held, clusters, tuple(again), tuple(merge)))
+    return run.leave(layout.SETTLE, Decided(unchanged, kept, clusters, tuple(retransform), tuple(merge)))
 
 
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
@@ -83,31 +84,31 @@ def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
     return None
 
 
-def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], Clusters | None]:
-    """Those of the sections that were read which stay as published; and what is told of their clusters.
+def _unchanged_sections(run: Run, read: Collection[str]) -> tuple[dict[str, UnchangedSection], Clusters | None]:
+    """Return the sections that were read and stay as published, and the notes on their clusters.
 
-    None of a run that was asked to do all anew (`--full`), reads only some rows, or is from before what is published.
+    No section of a run that does everything again (`--full`), reads only some rows, or is older than the release.
     """
     base = run.base
     if base is None or run.options.full or run.options.limit is not None or run.goes_back:
         return {}, None
-    basis = Basis(run, read, base.entries, base.sections)
+    digests = SectionDigests(run, read, base.entries, base.sections)
     summaries = _Summaries(run)
     found = {}
     for name in read:
-        known, now = run.plan.made_from.get(name), basis.of(name)
-        if known is None or now is None or _told(known) != _told(now):
+        known, now = run.plan.made_from.get(name), digests.of(name)
+        if known is None or now is None or _inputs(known) != _inputs(now):
             continue
         duplicates = now.rows - base.sections[name].listed
         if run.is_unchanged(name):
             report = summaries.of(known.applied_by)
             counts = None if report is None else report.sections.get(name)
             if report is not None and counts is not None and counts.listed == base.sections[name].listed:
-                found[name] = Quiet(known, duplicates, report.reasons.get(name, {}), counts)
+                found[name] = UnchangedSection(known, duplicates, report.reasons.get(name, {}), counts)
             continue
         reasons = Tally() if not duplicates else summaries.duplicates(known.run_id, name)
         if reasons.total == duplicates:
-            found[name] = Quiet(known, duplicates, {"duplicates": reasons})
+            found[name] = UnchangedSection(known, duplicates, {"duplicates": reasons})
     clustered = [name for name in read if run.site.sections[name].alternates is not None]
     if not clustered:
         return found, None
@@ -118,31 +119,31 @@ def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], 
     return {name: one for name, one in found.items() if name not in clustered}, None
 
 
-def _told(one: MadeFrom) -> tuple[Any, ...]:
+def _inputs(one: MadeFrom) -> tuple[Any, ...]:
     """Return a digest of everything that a section is made from."""
     return one.rows, one.sums, one.form, one.others, one.made
 
 
-def remembered(
-    run: Run, basis: Basis, rendered: Mapping[str, int | None], mirrors: Mapping[str, Mirror]
+def digests_of_run(
+    run: Run, digests: SectionDigests, rendered: Mapping[str, int | None], mirrors: Mapping[str, Mirror]
 ) -> dict[str, MadeFrom | None]:
     """Return the record of each section that was read, for the next run. None: it must be rendered in any case.
 
-    `rendered`: section that was rendered → its listed pages with a lastmod; None where rendering tells what it would
-    not tell if it were not done. `mirrors`: of the sections that keep one, as this run leaves it.
+    `rendered`: section that was rendered → its listed pages with a lastmod; None if rendering reports
+    something that would be missing if it were not done. `mirrors`: those of this run, by section.
     """
     found: dict[str, MadeFrom | None] = {}
-    for name in basis.read:
-        quiet = run.partition().quiet.get(name)
-        if quiet is not None and run.is_unchanged(name):
+    for name in digests.read:
+        unchanged = run.partition().quiet.get(name)
+        if unchanged is not None and run.is_unchanged(name):
             continue  # what the state has of it stays
-        if quiet is not None:
-            one: MadeFrom | None = replace(quiet.made_from, expects=True)
+        if unchanged is not None:
+            one: MadeFrom | None = replace(unchanged.made_from, expects=True)
         elif rendered[name] is None or run.options.limit is not None:
             one = None
         else:
             first = run.base is None or name not in run.base.sections
-            one = basis.of(name)
+            one = digests.of(name)
             one = None if one is None else replace(one, dated=rendered[name] or 0, expects=first)
         if one is not None:
             source = _source(run, name, mirrors.get(name))
@@ -152,7 +153,7 @@ def remembered(
 
 
 def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
-    """Return a digest of a section's rules, and of its mirror if it has one (`stages.basis.source_of`).
+    """Return a digest of a section's rules, and of its mirror if it has one (`stages.digests.rules_digest`).
 
     Return None if the rules must be applied on the next run too: because they asked for the time, or because the run
     reports something that no later one could repeat (rows dropped as they were read, most rows on another site).
@@ -161,9 +162,9 @@ def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
     if not all(part.repeatable for part in parts) or main_origin(parts) is not None:
         return None
     if name not in run.plan.readings:
-        return source_of(run, name)
+        return rules_digest(run, name)
     dropped = any(reason in BEFORE_RULES for p in parts for tally in p.reasons.values() for reason in tally.counts)
-    return None if mirror is None or dropped else source_of(run, name, mirror.buckets)
+    return None if mirror is None or dropped else rules_digest(run, name, mirror.buckets)
 
 
 def main_origin(parts: Sequence[Transformed]) -> tuple[str, int] | None:
@@ -209,8 +210,8 @@ class _Summaries:
         """Return the reasons for which rows of a section were duplicates in its last render, with a few examples."""
         summary = self.of(run_id)
         found = Tally()
-        told = None if summary is None else summary.reasons.get(section, {}).get("duplicates")
-        for reason in () if told is None else told.ordered():
+        listed = None if summary is None else summary.reasons.get(section, {}).get("duplicates")
+        for reason in () if listed is None else listed.ordered():
             if reason.text.startswith(LISTED_ALREADY):
                 found.add(reason.text, reason.count, reason.examples)
         return found
