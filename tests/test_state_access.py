@@ -56,6 +56,15 @@ def test_new_state_has_these_modes(tmp_path: Path, umask: int, more: str, folder
     assert access_of(tmp_path / "public")[1] == {0o666 & ~umask}
 
 
+def test_a_new_folder_around_state_and_public_files_is_open(tmp_path: Path, umask: int) -> None:
+    site = write_site(tmp_path)
+    site.write_text(site.read_text().replace("./public", "./new/public").replace("./work", "./new/below/work"))
+    assert call("run", site, "--no-ping").code == 0
+    for folder in ("new", "new/below", "new/public"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o777 & ~umask
+    assert access_of(tmp_path / "new/below/work") == ({0o700}, {0o600})
+
+
 def test_existing_modes_are_kept_and_reported(tmp_path: Path) -> None:
     site = write_site(tmp_path)
     assert call("run", site, "--no-ping").code == 0

@@ -61,14 +61,14 @@ _MODES: Final[dict[Access, tuple[int, int]]] = {"owner": (0o600, 0o700), "group"
 
 
 def write_beside(
-    path: Path, body: Body, *, durable: bool, hashed: bool, access: Access = "public"
+    path: Path, body: Body, *, root: Path, durable: bool, hashed: bool, access: Access
 ) -> tuple[Path, str | None]:
     """Write the bytes under a temporary name beside `path`. Return that name, and the SHA-256 of the bytes if `hashed`.
 
-    Create the folders. The file gets the mode that `path` has, or the one of `access`. durable: also on the disk,
-    folders and all. Raise OSError.
+    Create the folders. The file gets the mode that `path` has, or the one of `access`. root: the folder that `access`
+    is about, and what is in it. durable: also on the disk, folders and all. Raise OSError.
     """
-    beside, file = _create_beside(path, durable=durable, access=access)
+    beside, file = _create_beside(path, root=root, durable=durable, access=access)
     digest = hashlib.sha256() if hashed else None
     try:
         with os.fdopen(file, "wb", buffering=0) as writer:
@@ -88,10 +88,10 @@ def write_beside(
     return beside, None if digest is None else digest.hexdigest()
 
 
-def _create_beside(path: Path, *, durable: bool, access: Access) -> tuple[Path, int]:
+def _create_beside(path: Path, *, root: Path, durable: bool, access: Access) -> tuple[Path, int]:
     """Create a file under a temporary name. Return the name and its descriptor."""
     for _ in range(_RACES):
-        _make(path.parent, durable=durable, access=access)
+        _make(path.parent, root=root, durable=durable, access=access)
         beside = temporary(path)
         # A delete may have removed the empty folder in between.
         with suppress(FileNotFoundError):
@@ -231,8 +231,10 @@ _TRIES: Final = 100
 """Attempts to create a folder whose parent another thread removes as empty. In /proc, all of them fail."""
 
 
-def _make(folder: Path, *, durable: bool, access: Access) -> None:
+def _make(folder: Path, *, root: Path, durable: bool, access: Access) -> None:
     """Create the folder and its parents, and sync each new one into its parent."""
+    if not folder.is_relative_to(root):
+        access = "public"  # other folders can be made in it
     for left in reversed(range(_TRIES)):
         try:
             folder.mkdir(0o777 & ~_hidden(access))
@@ -241,7 +243,7 @@ def _make(folder: Path, *, durable: bool, access: Access) -> None:
         except FileNotFoundError:
             if not left:
                 raise
-            _make(folder.parent, durable=durable, access=access)
+            _make(folder.parent, root=root, durable=durable, access=access)
         else:
             if access in _MODES:
                 folder.chmod(_MODES[access][1])

@@ -127,7 +127,9 @@ class LocalStorage:
         body = Body(data)
         with self._errors("write", key):
             hashed = sha256 is None and (self._durable or expect is not None)
-            beside, found_sha256 = write_beside(path, body, durable=self._durable, hashed=hashed, access=self._access)
+            beside, found_sha256 = write_beside(
+                path, body, root=self._root, durable=self._durable, hashed=hashed, access=self._access
+            )
             etag = sha256 or found_sha256
             try:
                 with self._turn(path.parent):
