@@ -80,7 +80,8 @@ class Interruption:
             return
         self.asked = True
         if sys.stderr.isatty():
-            put_error("\nStopping after the current step. Press Ctrl-C again to stop at once.")
+            put_error("")
+            put_error("Stopping after the current step. Press Ctrl-C again to stop at once.")
         raise KeyboardInterrupt
 
     def _watch(self, reader: int) -> None:
