@@ -1,7 +1,7 @@
 """Whether time is linear: an input of twice the size takes at most three times as long, for every reader.
 
 The middle of a valid input is replaced by a piece, repeated. Of the pieces the one with the largest ratio is shown.
-Processor time, the least of some tries; ratios of times below 20 ms are noise and left out.
+Processor time, the least of some tries; ratios of times below 50 ms are noise and left out.
 
     python -m bench.linear [bytes] [reader …]
 """
@@ -18,7 +18,7 @@ from tests.support.readers import READERS, TOKENS
 
 TRIES = 3
 MOST = 3.0
-LEAST_SECONDS = 0.02
+LEAST_SECONDS = 0.05
 
 
 def seconds(read: Callable[[bytes, Path], None], data: bytes, scratch: Path) -> float:
@@ -65,4 +65,4 @@ def main(size: int, names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 500_000, sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000, sys.argv[2:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,13 +29,16 @@ sections:
 
 def take(folder: Path) -> None:
     """Put `report-good-*.png` and `report-refused-*.png` into the folder."""
-    with tempfile.TemporaryDirectory() as scratch:
-        shop = Path(scratch)
+    shop = Path(tempfile.gettempdir(), "shop")  # commands in the pictures name it
+    shop.mkdir()
+    try:
         for name, page in runs_of(shop).items():
             for look in LOOKS:
                 with operator("", look=look, viewport={"width": 1000, "height": 760}) as someone:
                     someone.page.goto(page.as_uri())
                     someone.page.screenshot(path=folder / f"report-{name}-{look}.png", animations="disabled")
+    finally:
+        shutil.rmtree(shop)
 
 
 def runs_of(shop: Path) -> dict[str, Path]:

@@ -17,6 +17,7 @@ from sitemap_etl import web
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Notify
+from sitemap_etl.visible import visible_lines
 from sitemap_etl.web import WebError
 
 VERSION: Final = 1
@@ -74,7 +75,7 @@ class Alert(Frozen):
             lines.append(f"{self.listed:,} URLs{f' ({changes})' if changes else ''}")
         shown = {"run": self.run_id, "look": self.look, "report": self.report}
         lines += [f"{what}: {value}" for what, value in shown.items() if value is not None]
-        text = "\n".join(lines)
+        text = "\n".join(map(visible_lines, lines))
         return text if len(text) <= _TEXT else f"{text[: _TEXT - 1]}…"
 
     def to_json(self) -> dict[str, Any]:

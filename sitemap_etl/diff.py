@@ -20,8 +20,6 @@ STICKY: Final = ("changefreq", "priority")
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "mobile")
 BESIDE: Final = ("fingerprint", "cluster", "title")
 """Kept in the snapshot, not shown in the sitemap."""
-_NEIGHBOURS: Final = 128
-"""Of so many locs that stand together one is looked up."""
 
 
 class Dating(Frozen):
@@ -63,44 +61,14 @@ class Compared(Frozen):
 
 
 def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
-    """Return the position of each loc in `among` (both sorted, `among` without duplicates), or -1: int64.
-
-    From run to run most locs keep their neighbours. So a few are looked up, and of the others between two of them
-    it is tried whether they stand as far from the one or the other as they did: that is a third of the price of
-    looking up all.
-    """
+    """Return the position of each loc in `among` (both sorted, `among` without duplicates), or -1: int64."""
     count = len(among)
     if count == 0:
         return np.full(len(locs), -1, np.int64)
     if kernels.compiled is not None and locs.type == among.type == pa.string():
         return kernels.compiled.places((offsets_of(locs), data_of(locs)), (offsets_of(among), data_of(among)))
-    if locs.equals(among):
-        return np.arange(count)
-    begins = np.arange(0, len(locs), _NEIGHBOURS)
-    shift = _searched(locs.take(pa.array(begins)), among) - begins
-    at = np.full(len(locs), -1, np.int64)
-    left = np.arange(len(locs))
-    for shifts in (shift, np.append(shift[1:], shift[-1:])):
-        guessed = np.clip(left + shifts[left // _NEIGHBOURS], 0, count - 1)
-        same = _same(locs, left, among, guessed)
-        at[left[same]] = guessed[same]
-        left = left[~same]
-    looked_up = np.minimum(_searched(locs.take(pa.array(left)), among), count - 1)
-    same = _same(locs, left, among, looked_up)
-    at[left[same]] = looked_up[same]
-    return at
-
-
-def _searched(locs: pa.Array, among: pa.Array) -> np.ndarray:
-    """Return the first places of `among` whose loc is not before these: int64, its length if there is none."""
-    at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
-    return at
-
-
-def _same(locs: pa.Array, some: np.ndarray, among: pa.Array, others: np.ndarray) -> np.ndarray:
-    """Return a mask of the `locs` at the positions `some` that equal those of `among` at `others`."""
-    mine = locs if len(some) == len(locs) else locs.take(pa.array(some))
-    return mask_of(pc.equal(among.take(pa.array(others)), mine))
+    at = np.minimum(pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64), count - 1)
+    return np.where(mask_of(pc.equal(among.take(pa.array(at)), locs)), at, -1)
 
 
 def compare(

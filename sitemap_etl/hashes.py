@@ -13,7 +13,6 @@ is hashed as UTF-8. The hash distinguishes rows; it doesn't resist an attacker.
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Mapping
 from typing import Final
 
@@ -28,8 +27,8 @@ _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _NULL: Final = np.uint64(0x6E756C6C6E756C6C)
 _WRAPS: Final = 1 << 64
 _WORD: Final = 8
-_LEFT: Final = (np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)) - np.uint64(1)
-"""What is kept of a lane of which 0 to 7 bytes are left."""
+_KEPT: Final = np.array([(1 << 8 * left) - 1 for left in range(_WORD + 1)], np.uint64)
+"""Bits of a lane that belong to a string of which 0 to 8 bytes are left."""
 _HASHED: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 _BLOCK: Final = 1 << 15
 """Rows hashed at a time. Temporaries stay in cache, which doubles the speed."""
@@ -69,103 +68,27 @@ def hash64(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if kernels.compiled is not None and offsets.dtype == np.int32:
         out = kernels.compiled.hash64((offsets, data))
     else:
-        out = _hashed(values, offsets, data)
+        out = _hashed(offsets, data)
     if values.null_count:
         out[mask_of(pc.is_null(values))] = _NULL
     return out
 
 
-def _hashed(values: pa.Array, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """`hash64` of rows that are not null, by whole columns. `offsets`, `data`: of `values`."""
-    rows = len(values)
-    if len(data) < _WORD:
-        data = np.concatenate((data, np.zeros(_WORD - len(data), np.uint8)))
-    words = windows(data, "<u8")
-    out = np.empty(rows, np.uint64)
-    prefix: bytes | None = None
-    for begin in range(0, rows, _BLOCK):
-        stop = min(begin + _BLOCK, rows)
-        bounds = offsets[begin : stop + 1].astype(np.int64)
-        lengths = np.diff(bounds)
-        if (lengths == lengths[0]).all():
-            out[begin:stop] = _hash_even(words, int(bounds[0]), int(lengths[0]), len(lengths))
-        else:
-            prefix = _shared_prefix(values) if prefix is None else prefix
-            out[begin:stop] = _hash_block(words, bounds[:-1], lengths, prefix)
+def _hashed(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """Return `hash64` of rows without nulls, one lane of all rows at a time. `offsets`, `data`: their buffers."""
+    out = np.empty(len(offsets) - 1, np.uint64)
+    for begin in range(0, len(out), _BLOCK):
+        bounds = offsets[begin : begin + _BLOCK + 1].astype(np.int64)
+        words = windows(np.pad(data[bounds[0] : bounds[-1]], (0, _WORD)), "<u8")
+        starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
+        h: np.ndarray = _SEED ^ lengths.astype(np.uint64)
+        live, at = np.arange(len(h)), 0
+        while len(live := live[lengths[live] > at]):
+            kept = _KEPT[np.minimum(lengths[live] - at, _WORD)]
+            h[live] = _mix(h[live] ^ words[starts[live] + at] & kept)
+            at += _WORD
+        out[begin : begin + _BLOCK] = _mix(h)
     return out
-
-
-def _hash_even(words: np.ndarray, start: int, length: int, rows: int) -> np.ndarray:
-    """Hashes of neighbouring strings of one length, the first of which begins at byte `start`.
-
-    `words[i]` are the eight bytes that begin at byte i. The same lane of all strings is at even distances, and
-    is read without looking up where each begins: a third of the price. What the lanes make of the seed in which all
-    strings are the same, it makes of it once.
-    """
-    state = np.array([_SEED ^ np.uint64(length)])
-    whole = length - length % _WORD
-    position = 0
-    while position < whole and (words[start + position :: length][:rows] == words[start + position]).all():
-        state = _mix(state ^ words[start + position])
-        position += _WORD
-    h = np.full(rows, state[0], np.uint64)
-    for begin in range(position, whole, _WORD):
-        h ^= words[start + begin :: length][:rows]
-        _mix(h)
-    if whole < length:
-        lanes = words[start + whole :: length][:rows]
-        h[: len(lanes)] ^= lanes & _LEFT[length - whole]
-        if len(lanes) < rows:  # those that begin in the last seven bytes of the buffer
-            begins = start + whole + np.arange(len(lanes), rows) * length
-            h[len(lanes) :] ^= _last_lanes(words, begins, np.full(len(begins), length - whole))
-        _mix(h)
-    return _mix(h)
-
-
-def _hash_block(words: np.ndarray, starts: np.ndarray, lengths: np.ndarray, prefix: bytes) -> np.ndarray:
-    """Hashes of neighbouring strings, all of which begin with `prefix`; `words` as above.
-
-    What the lanes of the prefix make of the seed depends on a string's length alone, and there are few of those.
-    """
-    shortest, longest = int(lengths.min()), int(lengths.max())
-    states: np.ndarray = _SEED ^ np.arange(shortest, longest + 1, dtype=np.uint64)
-    position = 0
-    while position + _WORD <= min(len(prefix), shortest):
-        states ^= np.uint64(int.from_bytes(prefix[position : position + _WORD], "little"))
-        _mix(states)
-        position += _WORD
-    h: np.ndarray = states[lengths - shortest]
-    while position + _WORD <= shortest:
-        h ^= words[starts + position]
-        _mix(h)
-        position += _WORD
-    live = np.arange(len(starts))
-    while len(live := live[lengths[live] >= position + _WORD]):
-        h[live] = _mix(h[live] ^ words[starts[live] + position])
-        position += _WORD
-    over = lengths % _WORD
-    cut = np.flatnonzero(over)
-    h[cut] = _mix(h[cut] ^ _last_lanes(words, (starts + lengths - over)[cut], over[cut]))
-    return _mix(h)
-
-
-def _last_lanes(words: np.ndarray, begins: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """Return the lanes that begin at these bytes, of strings of which 1 to 7 bytes are left: zero-padded."""
-    # A lane that begins in the last seven bytes of the buffer is read earlier and shifted down.
-    late = np.maximum(begins - (len(words) - 1), 0)
-    lanes: np.ndarray = words[begins - late] >> (late * 8).astype(np.uint64)
-    lanes &= _LEFT[left]
-    return lanes
-
-
-def _shared_prefix(values: pa.Array) -> bytes:
-    """Return the common prefix of all strings that are not null: that of the least and the greatest of them."""
-    ends = pc.min_max(values.cast(pa.large_binary() if _is_large(values.type) else pa.binary())).as_py()
-    return posixpath.commonprefix([ends["min"], ends["max"]]) if ends["min"] is not None else b""
-
-
-def _is_large(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
 
 
 def combine(hashes: list[np.ndarray]) -> np.ndarray:

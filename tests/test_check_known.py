@@ -192,7 +192,7 @@ def test_a_bad_page_has_gone_only_where_pages_were_visited(visited: int, gone: l
         ("[" * 100_000, "the baseline can't be read"),
         ('{"format": 1, "findings": [{"file": "a", "code": "bom", "detail": "", "count": 1e999}]}', "not a baseline"),
         ('{"format": 1, "findings": [{"file": "a", "code": "bom", "detail": "", "count": -3}]}', "not a baseline"),
-        ('{"format": 2, "findings": []}', "has format 2, and this release reads up to 1; update sitemap-etl"),
+        ('{"format": 2, "findings": []}', "has format 2, and this version reads up to 1; update sitemap-etl"),
     ],
 )
 def test_a_baseline_that_is_none_is_told_with_what_to_do(tmp_path: Path, text: str | None, said: str) -> None:

@@ -54,7 +54,7 @@ LEFT = [
     "etl run shop.yaml 2>&-",
     "etl run shop.yaml <&- >&- 2>&-",
     "etl run shop.yaml 2>/dev/full",
-    "etl run shop.yaml --json >/dev/full",
+    "etl run shop.yaml >/dev/full",
     "trap '' PIPE; etl run shop.yaml 2>&1 | true; exit ${PIPESTATUS[0]}",
 ]
 
@@ -111,7 +111,7 @@ def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
 @pytest.mark.thorough
 def test_output_that_a_disk_has_no_room_for_is_told(site: TestSite) -> None:
     site.night(1)
-    for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json"):
+    for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json", "run shop.yaml --json -q"):
         code, said = shell(site, f"etl {command} >/dev/full")
         assert (code, said) == (3, "stdout could not be written: No space left on device\n")
 

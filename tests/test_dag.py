@@ -329,7 +329,7 @@ def test_a_run_that_another_release_planned_fails_with_what_to_do(shop: Shop) ->
     shop.site()
     run = shop.airflow.run(shop.sites, "shop", only="publish")  # there is no XCom that says where the run is
     assert (run.states("publish"), run.tries("publish")) == (["failed"], [1])
-    assert "This run was planned by another release of sitemap_etl" in run.log
+    assert "This run was planned by another version of sitemap_etl" in run.log
     assert "Trigger a new run" in run.log
     assert not shop.public.exists()
 

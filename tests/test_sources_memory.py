@@ -16,9 +16,9 @@ import pytest
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 from tests.support.postgres import Postgres
 
-ROWS = 200_000
+ROWS = 120_000
 WIDTH = 500
-"""Bytes a row: all rows kept would be 300 MB more in the second of two processes."""
+"""Bytes a row: all rows kept would be 180 MB more in the second of two processes."""
 CHILD = """
 import json, re, sys
 from sitemap_etl import sources

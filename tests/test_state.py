@@ -321,7 +321,7 @@ def test_the_rows_of_a_run_that_another_release_began_are_not_taken_for_ours(kin
 
 
 def test_releases_of_one_format_work_side_by_side_in_one_run(site: TestSite) -> None:
-    """Every receipt has a key that this release does not know, as those of another one would."""
+    """Every receipt has a key that this version does not know, as those of another one would."""
     site.environment = Newer().around(site.environment)
     site.export("products", pages(100, title="Lamp!"))
     shown = site.night(3, dry_run=True).run.run_id

@@ -77,7 +77,7 @@ def test_a_delete_removes_the_folders_it_emptied_but_not_the_storage(tmp_path: P
 def test_a_web_server_can_read_what_was_put(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        open_storage(tmp_path).put("k", b"1")
+        open_storage(tmp_path, access="public").put("k", b"1")
     finally:
         os.umask(before)
     assert modes.S_IMODE((tmp_path / "k").stat().st_mode) == 0o644

@@ -561,3 +561,21 @@ def test_a_check_in_several_threads_ends_when_it_is_interrupted(tmp_path: Path, 
             assert server.heard.wait(60)
             child.send_signal(how)
             assert child.wait(timeout=30) == 130
+
+
+def test_a_signal_that_another_thread_takes_ends_the_sleep_of_the_main_thread() -> None:
+    """Nothing wakes the main thread then: it has to look."""
+    program = """
+import os, signal, threading, time
+from sitemap_etl.web.network import Waits
+
+def stop(_number, _frame):
+    os._exit(7)
+
+signal.signal(signal.SIGUSR1, stop)
+sends = threading.Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGUSR1)))
+sends.start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+Waits(1).sleep(600)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 7

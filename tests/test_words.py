@@ -118,7 +118,7 @@ def test_no_text_of_the_package_points_to_a_file_that_a_wheel_does_not_contain()
 
 def test_the_texts_are_found() -> None:
     assert len(texts()) > 5_000
-    assert any("Did you mean: sitemap-etl validate" in text for _, text in texts())
+    assert any("is a site file, not a sitemap. To check it: " in text for _, text in texts())
 
 
 DECODED = {

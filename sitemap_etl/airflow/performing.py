@@ -56,7 +56,7 @@ def run_key(context: Mapping[str, Any]) -> str:
     found = context["ti"].xcom_pull(task_ids=PLAN, key=RUN)
     if found is None:
         raise Refused(
-            "This run was planned by another release of sitemap_etl, whose tasks are not these, or its plan was "
+            "This run was planned by another version of sitemap_etl, whose tasks are not these, or its plan was "
             "cleared. Nothing was done, and the published sitemaps are intact. Trigger a new run"
         )
     return str(found)

@@ -10,6 +10,7 @@ from airflow.sdk import Connection, get_current_context
 
 from sitemap_etl.airflow.compat import AirflowNotFoundException, as_json
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.visible import visible_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,12 +37,12 @@ def environment(site_file: Path | None, **more: Any) -> Environment:
 
 def log(line: str) -> None:
     """Write a line to the task's log."""
-    _LOG.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, line)
+    _LOG.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, "%s", visible_lines(line))
 
 
 def log_detail(line: str, **facts: Any) -> None:
     """Write the outcome of a part of the task's work to its log. Lines about single files need the level DEBUG."""
-    _LOG.log(logging.DEBUG if "file" in facts else logging.INFO, line)
+    _LOG.log(logging.DEBUG if "file" in facts else logging.INFO, "%s", visible_lines(line))
 
 
 def connection_of(connection_id: str) -> str:

@@ -43,7 +43,7 @@ def read_baseline(path: Path) -> Counter[Key]:
         raise ConfigError(f"{path}: the baseline can't be read: {error}") from error
     if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
         raise ConfigError(
-            f"{path}: the baseline has format {data['format']}, and this release reads up to {FORMAT}; "
+            f"{path}: the baseline has format {data['format']}, and this version reads up to {FORMAT}; "
             "update sitemap-etl, or write the baseline again with --write-baseline"
         )
     try:

@@ -17,7 +17,8 @@ from sitemap_etl import __version__
 from sitemap_etl.check.baseline import TRANSIENT, key_of
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
 from sitemap_etl.check.explanations import explanations
-from sitemap_etl.check.report import Finding, Report, place_of, visible
+from sitemap_etl.check.report import Finding, Report, place_of
+from sitemap_etl.visible import visible
 
 FailOn = Literal["error", "warning"]
 _SARIF: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -147,7 +148,7 @@ def junit(report: Report, fail_on: FailOn) -> str:
     del root.attrib["skipped"]  # Jenkins' schema allows it only for suites
     ET.indent(root)
     written: bytes = ET.tostring(root, "us-ascii", xml_declaration=True)
-    return written.decode("ascii").replace("us-ascii", "UTF-8", 1) + "\n"
+    return written.decode("ascii").replace("us-ascii", "UTF-8", 1)
 
 
 def _case(suite: ET.Element, finding: Finding, failing: tuple[Severity, ...]) -> None:

@@ -15,6 +15,7 @@ from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, EFFECTS, GROUPS, SEVERITIES, Severity
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.visible import visible
 
 FORMAT: Final = 1
 """The version of the JSON form. It rises when a key goes or changes its meaning; keys may be added at any time."""
@@ -504,10 +505,3 @@ def shown(text: str) -> str:
 def place_of(file: str, at: Finding | Example) -> str:
     """Return a place as compilers print it: file, line and column, as far as they are known."""
     return ":".join([visible(file), *(str(number) for number in (at.line, at.column) if number)])
-
-
-def visible(text: str) -> str:
-    """Return the text with characters escaped that a terminal, a page or a log does not show."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
+from sitemap_etl.advice import shell_word
 from sitemap_etl.check.fetch import Fetcher, Taken
 from sitemap_etl.check.options import Objects, Options
 from sitemap_etl.check.report import STDIN, Faults
@@ -29,6 +30,8 @@ _HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]
 """Host name with a top-level domain, which people use to name a site."""
 _FILE_TYPES: Final = frozenset({"csv", "gz", "htm", "html", "json", "jsonl", "parquet", "pdf", "toml", "zip"})
 """Endings of files that are not top-level domains."""
+_URL_CHARACTERS: Final = "/:?#[]@!$&'()*+,;=%~"
+"""Characters of an address besides letters and digits (RFC 3986, section 2)."""
 ROOM: Final = 64 << 20
 """Bytes of uncompressed files in memory at a time. Processing takes about five times as much."""
 UNKNOWN: Final = 8 << 20
@@ -338,7 +341,9 @@ def _given(target: str, options: Options) -> Given:
         shown = shown_address(target)
         raise ConfigError(f"{shown}: {scheme}:// is not supported; expected a path, s3://, http:// or https://")
     if target.lower().endswith((".yaml", ".yml")):
-        raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
+        raise ConfigError(
+            f"{target} is a site file, not a sitemap. To check it: sitemap-etl validate {shell_word(target)}"
+        )
     return _local(target, options)
 
 
@@ -430,7 +435,7 @@ def _folder(at: str | None) -> str | None:
 
 
 def _joined(at: str | None, key: str) -> str | None:
-    return None if at is None else at + key
+    return None if at is None else at + quote(os.fsencode(key), safe=_URL_CHARACTERS)
 
 
 def _could_be(name: str) -> bool:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sitemap_etl.check.codes import SEVERITIES, Severity
-from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, Visited, place_of, visible
+from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, Visited, place_of
+from sitemap_etl.visible import visible
 
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!", "info": "i"}

@@ -6,6 +6,7 @@ answer, and trying again may help · 65 damaged state · 70 a defect of sitemap-
 app                          the commands by name
 runs, sites, state, status, sitemaps, upkeep  the commands
 options, values, pages       shared options; types of values; groups and help pages
+output                       everything that is printed, and its encoding
 completion                   completion by a shell
 show, plan, explain, columns printed results
 progress, bars, logs         progress on stderr: lines, bars on a terminal, lines of JSON

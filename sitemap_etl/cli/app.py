@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from sitemap_etl import __version__
+from sitemap_etl.cli.output import put_raw
 from sitemap_etl.cli.pages import Commands
 
 _CLI: Final = "sitemap_etl.cli"
@@ -14,7 +15,7 @@ _CLI: Final = "sitemap_etl.cli"
 
 def _version(ctx: click.Context, _param: click.Parameter, asked: bool) -> None:
     if asked:
-        print(__version__)
+        put_raw(__version__)
         ctx.exit()
 
 
@@ -30,7 +31,7 @@ def _show_completion(ctx: click.Context, _param: click.Parameter, asked: bool) -
     if asked and not ctx.resilient_parsing:
         from sitemap_etl.cli.completion import script, shell
 
-        print(script(app, shell()))
+        put_raw(script(app, shell()))
         ctx.exit()
 
 

@@ -10,6 +10,7 @@ import shellingham
 from click.shell_completion import ShellComplete, get_completion_class, shell_complete
 
 from sitemap_etl.cli.endings import COMPLETE, PROGRAM
+from sitemap_etl.cli.output import put
 from sitemap_etl.errors import ConfigError
 
 _SHELLS: Final = ("bash", "zsh", "fish")
@@ -55,8 +56,7 @@ def install(command: click.Command) -> None:
         _add_line(home / ".bashrc", f"source '{file}'")
     elif name == "zsh":
         _add_line(home / ".zshrc", "fpath+=~/.zfunc; autoload -Uz compinit; compinit")
-    print(f"{name} completion installed in {file}")
-    print("Completion will take effect once you restart the terminal")
+    put(f"{name} completion installed in {file}", "Completion will take effect once you restart the terminal")
 
 
 def _add_line(file: Path, line: str) -> None:

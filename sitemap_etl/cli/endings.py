@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,12 +13,11 @@ import click
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli import logs
 from sitemap_etl.cli.interruption import Interruption
-from sitemap_etl.cli.options import put_json
+from sitemap_etl.cli.output import put_error, put_json
 from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
 from sitemap_etl.stages.about import afresh
-from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
 PROGRAM: Final = "sitemap-etl"
@@ -47,9 +45,9 @@ def _whole(call: _Call, code: int) -> int:
     lost = lost_output()
     if lost is None:
         return code
-    print(f"stdout could not be written: {lost.strerror or lost}", file=sys.stderr)
-    # What was published is published; another command has done nothing but write.
-    return code if code or call.command in (*_RUNS, "ping") else _NO_ROOM
+    put_error(f"stdout could not be written: {lost.strerror or lost}")
+    # What was published is published. With --json, a program waits for the result; another command only writes.
+    return code if code or (call.command in (*_RUNS, "ping") and not call.json) else _NO_ROOM
 
 
 def _run(call: _Call, interruption: Interruption) -> int:
@@ -105,7 +103,7 @@ class _Call:
         if self.as_lines:
             logs.put_line("error", text, **{"run": more.get("run_id"), **(about or {}), "kind": kind, "exit": code})
         else:
-            print(visible_lines(spoken or text), file=sys.stderr, flush=True)
+            put_error(spoken or text)
         return code
 
     def tell(self, error: BaseException, *, interrupted: bool = False) -> int:
@@ -127,7 +125,7 @@ class _Call:
             case _ if interrupted:  # an import that was broken off fails in ways of its own
                 code = self.stop()
             case _:
-                traceback.print_exception(error)
+                put_error("".join(traceback.format_exception(error)).rstrip())
                 code = self.end(defect(error), SitemapEtlError.kind, SitemapEtlError.exit_code)
         return code
 
@@ -143,7 +141,7 @@ class _Call:
     def misuse(self, error: click.ClickException) -> int:
         """Report a mistake in the arguments."""
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
-            print(error, file=sys.stderr)
+            put_error(str(error))
             return ConfigError.exit_code
         context = error.ctx if isinstance(error, click.UsageError) else None
         text = _expected(error) or error.format_message().rstrip(".")

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from sitemap_etl.cli.output import put, put_headline
 from sitemap_etl.explain.answers import Explained, Later, Listing, Since, row_in_words
 from sitemap_etl.explain.reports import Rows
 from sitemap_etl.urls import REASONS
-from sitemap_etl.visible import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _ROWS: Final = 5
 """Number of unlisted rows of a URL that are shown. JSON has more."""
 
 
-def show_answers(console: Console, answers: Sequence[Explained]) -> None:
+def show_answers(answers: Sequence[Explained]) -> None:
     """One block per URL, separated by blank lines."""
     for at, answer in enumerate(answers):
         if at:
-            console.print()
-        console.print(visible(answer.sentence()), style="bold", highlight=False, markup=False, soft_wrap=True)
-        for name, text in _facts(answer):
-            console.print(f"  {name:<13}{visible(text)}", highlight=False, markup=False, soft_wrap=True)
+            put("")
+        put_headline(answer.sentence())
+        put(*(f"  {name:<13}{text}" for name, text in _facts(answer)))
 
 
 def _facts(answer: Explained) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
+from sitemap_etl.cli.output import put_error
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _STEP: Final = 0.1
 """Seconds between two measurements of the process's activity."""
@@ -78,7 +80,8 @@ class Interruption:
             return
         self.asked = True
         if sys.stderr.isatty():
-            print("\nStopping after the current step. Press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
+            put_error("")
+            put_error("Stopping after the current step. Press Ctrl-C again to stop at once.")
         raise KeyboardInterrupt
 
     def _watch(self, reader: int) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from sitemap_etl.cli.output import put_log
 from sitemap_etl.stages.about import subject
 
 Level = Literal["info", "warning", "error"]
@@ -19,7 +18,7 @@ def put_line(level: Level, message: str, **more: Any) -> None:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     known = {name: value for name, value in more.items() if value is not None}
     line = {"time": now, "level": level, "message": message, **subject(), **known}
-    print(json.dumps(line, default=str), file=sys.stderr, flush=True)
+    put_log(line)
 
 
 def is_asked(arguments: Sequence[str]) -> bool:

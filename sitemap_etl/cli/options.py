@@ -1,27 +1,21 @@
-"""Shared options, reading of the site file, and output."""
+"""Shared options, and reading of the site file."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sys
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from sitemap_etl.cli import logs
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.cli.values import File, OneOf, readable
 from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sitemap_etl.config import Site
     from sitemap_etl.stages.run import Environment
 
@@ -98,11 +92,6 @@ def environment_of(bars: Bars, site_file: Path) -> Environment:
     return Environment(advance=bars.advance, log=bars.say, detail=bars.detail, site_file=str(site_file.absolute()))
 
 
-def put_json(data: Any) -> None:
-    """Print one JSON object, which says the same on a stream that takes only ASCII."""
-    print(json.dumps(data, ensure_ascii=not is_unicode(), default=str))
-
-
 def moment(text: str | None) -> datetime | None:
     """Parse the time of `--now`. Raises ConfigError."""
     if text is None:
@@ -110,25 +99,3 @@ def moment(text: str | None) -> datetime | None:
     from sitemap_etl.stages.clock import written
 
     return written(text)
-
-
-_PAPER: Final = 200
-"""Columns of a file or pipe, whose lines are not wrapped."""
-
-
-def console() -> Console:
-    """Return the console for tables, as wide as the terminal."""
-    from rich.console import Console
-
-    paper = Console()
-    return paper if paper.is_terminal else Console(width=_PAPER)
-
-
-def strong(text: str) -> str:
-    """Return the text in bold, if the output can show it."""
-    return click.style(text, bold=True) if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
-
-
-def width() -> int:
-    """Return the number of columns of a line on this terminal, file or pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PAPER

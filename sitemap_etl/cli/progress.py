@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from sitemap_etl.cli.logs import put_line
+from sitemap_etl.cli.output import put_error
 from sitemap_etl.cli.words import duration
 from sitemap_etl.visible import visible_lines
 
@@ -145,8 +146,7 @@ class Bars(AbstractContextManager["Bars"]):
             self._print(line)
 
     def _print(self, line: str) -> None:
-        line = visible_lines(line)
         if self._terminal:
-            self._terminal.print(line)
+            self._terminal.print(visible_lines(line))
         else:
-            print(line, file=sys.stderr, flush=True)
+            put_error(line)

@@ -25,19 +25,18 @@ from sitemap_etl.cli.options import (
     no_ping_option,
     now_option,
     progress_of,
-    put_json,
     quiet_option,
     read_site,
     reason_option,
     site_file_argument,
     verbose_option,
 )
+from sitemap_etl.cli.output import put, put_error, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.values import File, Number, readable
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.memory import keep_memory
-from sitemap_etl.visible import visible_lines
 
 if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
@@ -251,7 +250,7 @@ def rollback(
 
         put_json({**encode(Summary()), "run_id": run_id, "status": "unchanged", "error": None, "exit": 0})
     elif not quiet:
-        print(f"The release of run {run_id} is published already. Nothing was written")
+        put(f"The release of run {run_id} is published already. Nothing was written")
 
 
 def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool, staged: bool = True) -> None:
@@ -270,7 +269,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool, sta
     if bars.quiet or bars.as_json:
         _log(summary, bars, error, code)
     elif error:
-        print(visible_lines(error), file=sys.stderr)
+        put_error(error)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -287,9 +286,9 @@ def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:
             more = {"status": summary.status, "exit": code, "report": summary.report}
             put_line(level, error or headline(summary), **more, seconds=summary.seconds.get("total"))
     elif error:
-        print(visible_lines(error), file=sys.stderr)
+        put_error(error)
     elif code:
-        print(f"{headline(summary)}  run {summary.run_id}\nreport: {summary.report}", file=sys.stderr)
+        put_error(f"{headline(summary)}  run {summary.run_id}\n  report: {summary.report}")
 
 
 def _exit_code(summary: Summary) -> int:

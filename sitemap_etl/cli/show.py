@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sitemap_etl import lastmod, priority
 from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.cli.columns import in_columns
-from sitemap_etl.cli.options import strong, width
+from sitemap_etl.cli.output import put, put_headline, put_text, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, KeptSet, Summary
 from sitemap_etl.urls import NOTES
-from sitemap_etl.visible import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _HEADLINES: Final = {
     "published": "Published",
@@ -32,10 +28,9 @@ _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 def show_summary(summary: Summary, site_file: str, *, staged: bool = True) -> None:
     """Print a run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
-    print(f"{strong(headline(summary))}  run {summary.run_id}")
+    put_headline(headline(summary), f"  run {summary.run_id}")
     for text in _lines(summary, site_file, width(), staged=staged):
-        for line in text.split("\n"):
-            print(visible(line))
+        put_text(text)
 
 
 def headline(summary: Summary) -> str:
@@ -116,7 +111,7 @@ def _counts(summary: Summary, width: int) -> Iterator[str]:
     yield from in_columns(["section", *used], rows, width)
 
 
-def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[Attempt]) -> None:
+def show_history(sets: Sequence[KeptSet], attempts: Sequence[Attempt]) -> None:
     """Print the runs, newest first, with the releases that are stored.
 
     A release can lack the record of its run: the run was killed after its commit, or an earlier version wrote it. Such
@@ -132,14 +127,14 @@ def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[A
         else:
             rows.insert(at, _past_set(entry))
     if not rows:
-        console.print("Nothing has been published yet.")
+        put("Nothing has been published yet.")
         return
     head = ["run", "status", "URLs", "files", "note"]
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(4)]
     for row in [head, *rows]:
         cells = [row[0].ljust(widths[0]), row[1].ljust(widths[1])]
         cells += [row[2].rjust(widths[2]), row[3].rjust(widths[3]), row[4]]
-        console.print(visible("  ".join(cells).rstrip()), highlight=False, markup=False, soft_wrap=True)
+        put("  ".join(cells).rstrip())
 
 
 def _past_set(entry: KeptSet) -> list[str]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sitemap_etl.cli.check_config import Configured
-from sitemap_etl.cli.options import console, moment, put_json
+from sitemap_etl.cli.options import moment
+from sitemap_etl.cli.output import console, put_error, put_json, put_raw
 from sitemap_etl.cli.pages import Option
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.values import File, Number, OneOf, complete_file
@@ -282,7 +283,7 @@ def check(
     if code == Refused.exit_code and errors and errors <= _MAY_PASS:
         code = Unavailable.exit_code
     if report.unwritten:
-        print(report.unwritten, file=sys.stderr)
+        put_error(report.unwritten)
         code = code or ConfigError.exit_code
     if form is Format.text:
         render_table(report, console(), by_file=by_file, examples=shown)
@@ -320,7 +321,7 @@ def _explain(context: click.Context, code: str, form: Format) -> None:
     if form is Format.json:
         put_json({"error": None, "exit": 0, **explanation.to_json()})
     else:
-        print(explained(explanation))
+        put_raw(explained(explanation))
 
 
 def _form(context: click.Context, form: Format, *, as_json: bool) -> Format:
@@ -389,14 +390,14 @@ def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, 
     if write:
         with _written(baseline):
             count = write_baseline(baseline, report)
-        print(f"{baseline}: {count:,} finding{'' if count == 1 else 's'} written.", file=sys.stderr)
+        put_error(f"{baseline}: {count:,} finding{'' if count == 1 else 's'} written.")
         known = read_baseline(baseline)
     apply_baseline(known, baseline.parent, report, policy)
 
 
 def _not_written(path: Path, report: Report) -> None:
     """Tell that a file was left as it is, because it would not have everything."""
-    print(f"{path}: not written, because the check ended early: {report.ended}.", file=sys.stderr)
+    put_error(f"{path}: not written, because the check ended early: {report.ended}.")
 
 
 def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared: bool) -> None:
@@ -408,12 +409,12 @@ def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared
     elif form is Format.sarif:
         put_json(formats.sarif(report, code, compared=compared))
     elif form is Format.junit:
-        print(formats.junit(report, fail_on.value), end="")
+        put_raw(formats.junit(report, fail_on.value))
     elif form is Format.gitlab:
         put_json(formats.gitlab(report))
     else:
         for line in formats.github(report):
-            print(line)
+            put_raw(line)
     sys.stdout.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -10,12 +9,13 @@ from typing import Any
 
 import click
 
-from sitemap_etl.cli.options import json_option, put_json, read_site
+from sitemap_etl.advice import shell_word
+from sitemap_etl.cli.options import json_option, read_site
+from sitemap_etl.cli.output import put, put_error, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.values import File, OneOf
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.visible import visible, visible_lines
 
 
 @click.command(cls=Page)
@@ -57,17 +57,17 @@ def init(site_file: Path, exports: tuple[str, ...], table: tuple[str, ...], site
         put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
         return
     if started.file is None:
-        print("Tables, with the number of rows as the database estimates it:")
+        put("Tables, with the number of rows as the database estimates it:")
         for one in started.tables:
             rows = "a view" if one["view"] else "unknown" if one["rows"] is None else f"{one['rows']:,}"
-            print(f"  {rows:>15}  {visible(one['name'])}")
-        print(f"Next: the same call with --table {shlex.quote(started.tables[0]['name'])}, or another one")
+            put(f"  {rows:>15}  {one['name']}")
+        put(f"Next: the same call with --table {shell_word(started.tables[0]['name'])}, or another one")
         return
-    print(f"Created {site_file}.")
+    put(f"Created {site_file}.")
     for note in started.notes:
-        print(f"  {visible(note)}")
-    print(f"Next: {shlex.join(['sitemap-etl', 'validate', str(site_file), '--connect'])}")
-    print(f"      {shlex.join(['sitemap-etl', 'run', str(site_file), '--dry-run'])}")
+        put(f"  {note}")
+    file = shell_word(str(site_file))
+    put(f"Next: sitemap-etl validate {file} --connect", f"      sitemap-etl run {file} --dry-run")
 
 
 @click.command(cls=Page)
@@ -118,12 +118,12 @@ def validate(site_files: tuple[Path, ...], connect: bool, against: str | None, a
         for entry in found:
             if not entry["problems"]:
                 count = len(entry["sections"])
-                print(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
+                put(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
             for note in entry["notes"]:
-                print(f"  {visible(note)}")
+                put(f"  {note}")
         sys.stdout.flush()
     if lines:
-        print(visible_lines(message(ConfigError(lines))), file=sys.stderr)
+        put_error(message(ConfigError(lines)))
         raise click.exceptions.Exit(code)
 
 

@@ -9,21 +9,19 @@ import click
 
 from sitemap_etl.cli.options import (
     LogFormat,
-    console,
     environment_of,
     json_option,
     log_option,
     progress_of,
-    put_json,
     quiet_option,
     read_site,
     site_file_argument,
     verbose_option,
 )
+from sitemap_etl.cli.output import put, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.values import readable
 from sitemap_etl.errors import Unavailable
-from sitemap_etl.visible import visible
 
 
 @click.command(cls=Page)
@@ -42,7 +40,7 @@ def history(site_file: Path, as_json: bool) -> None:
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, "sets": encode(sets), "runs": encode(attempts)})
     else:
-        show_history(console(), sets, attempts)
+        show_history(sets, attempts)
 
 
 @click.command(cls=Page)
@@ -64,7 +62,7 @@ def explain(site_file: Path, urls: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         put_json({"status": "done", "error": None, "exit": code, "urls": [json_of(answer) for answer in answers]})
     else:
-        show_answers(console(), answers)
+        show_answers(answers)
         sys.stdout.flush()
     if code:
         raise click.exceptions.Exit(code)
@@ -110,7 +108,7 @@ def ping(
         put_json({"status": "partial" if failed else "done", "error": error, "exit": code, "engines": encode(answers)})
     elif not quiet:
         for name, answer in answers.items():
-            print(visible(f"{name}: {answer.status}: {answer.message}"))
+            put(f"{name}: {answer.status}: {answer.message}")
     if quiet:
         for name in failed:
             bars.warn(f"{name}: {answers[name].message}")

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from sitemap_etl.advice import for_file
-from sitemap_etl.cli.options import console, json_option, put_json, read_site
+from sitemap_etl.cli.options import json_option, read_site
+from sitemap_etl.cli.output import put, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.cli.values import File, Number
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from sitemap_etl.runs.status import SiteStatus
@@ -63,12 +63,10 @@ def status(site_files: tuple[Path, ...], max_age: float, as_json: bool) -> None:
         sites = [{"file": str(path), **encode(one)} for path, one in found]
         put_json({"status": "failed" if code else "done", "error": error_text, "exit": code, "sites": sites})
     else:
-        paper = console()
         for at, (path, one) in enumerate(found):
             if at:
-                paper.print()
-            for line in _lines(one):
-                paper.print(visible(for_file(line, str(path))), highlight=False, markup=False, soft_wrap=True)
+                put("")
+            put(*(for_file(line, str(path)) for line in _lines(one)))
         sys.stdout.flush()
     if code:
         raise click.exceptions.Exit(code)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sitemap_etl.cli.options import json_option, put_json, read_site, site_file_argument
+from sitemap_etl.advice import shell_word
+from sitemap_etl.cli.options import json_option, read_site, site_file_argument
+from sitemap_etl.cli.output import put, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.values import readable
 from sitemap_etl.errors import DamagedState
-from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from sitemap_etl.runs.forget import Forgotten
@@ -34,7 +35,8 @@ def verify(site_file: Path, repair: bool, as_json: bool) -> None:
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.codec import encode
 
-    found = verify_state(read_site(site_file), Environment(), repair=repair)
+    site = read_site(site_file)
+    found = verify_state(site, Environment(), repair=repair)
     code = 0 if found.sound else DamagedState.exit_code
     if as_json:
         left = [one.key for one in found.broken if one.repaired is None]
@@ -42,15 +44,15 @@ def verify(site_file: Path, repair: bool, as_json: bool) -> None:
         status = "failed" if left else "done"
         put_json({"status": status, "error": error, "exit": code, **encode(found)})
     else:
-        print("\n".join(map(visible, _lines(found, repair=repair))))
+        put(*_lines(found, repair=repair, group=site.work_access == "group"))
     if code:
         raise click.exceptions.Exit(code)
 
 
-def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
+def _lines(found: Verified, *, repair: bool, group: bool) -> Iterator[str]:
     """Yield the counts of what was read, then each broken object with its damage, its cost, and what was done.
 
-    `repair`: what can be repaired was.
+    `repair`: what can be repaired was. `group`: the group can read the state.
     """
     intact = ", ".join(f"{count:,} {kind}" for kind, count in found.whole.items()) or "nothing"
     yield f"{found.place}"
@@ -62,6 +64,11 @@ def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
         yield f"  cost:    {one.cost}"
         if one.repaired:
             yield f"  done:    {one.repaired}"
+    if found.exposed:
+        yield ""
+        yield "readable by others:"
+        yield from (f"  {path}" for path in found.exposed)
+        yield f"to change that: chmod -R {'g=rX,o=' if group else 'go='} {shell_word(found.place)}"
     left = sum(one.repaired is None for one in found.broken)
     if left:
         yield ""
@@ -105,7 +112,7 @@ def forget(site_file: Path, key: tuple[str, ...], url: tuple[str, ...], section:
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **encode(found)})
     else:
-        print("\n".join(map(visible, _told(found))))
+        put(*_told(found))
 
 
 def _told(found: Forgotten) -> Iterator[str]:

@@ -52,7 +52,7 @@ def from_json(data: Any) -> Site:
     except ValidationError as error:
         wrong = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
         raise ConfigError(
-            f"the settings stored with the run can't be read ({wrong}); another release of sitemap_etl wrote "
+            f"the settings stored with the run can't be read ({wrong}); another version of sitemap_etl wrote "
             "them, so start a new run"
         ) from error
 

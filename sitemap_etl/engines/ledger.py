@@ -30,7 +30,7 @@ class Book:
         self.data: dict[str, Any] = {"format": FORMAT} | ledger.load()
         if self.data["format"] != FORMAT:
             raise Refused(
-                f"the ledger of {engine} has format {self.data['format']!r}, but this release reads format {FORMAT}. "
+                f"the ledger of {engine} has format {self.data['format']!r}, but this version reads format {FORMAT}. "
                 "Use the release that wrote it, or delete it from the state; then some URLs may be sent twice."
             )
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from shlex import quote
 from typing import Literal
 
-from sitemap_etl.advice import SITE_FILE
+from sitemap_etl.advice import SITE_FILE, shell_word
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.publish.actual import Actual, Unmanaged, survey
@@ -207,11 +206,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             if not section or receipt.section == section
             for loc in receipt.examples.get(shown, ())
         ]
-        return (
-            [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain {SITE_FILE} {quote(examples[0])}"]
-            if examples
-            else []
-        )
+        return [f"  e.g. {examples[0]}", _look(examples[0])] if examples else []
     if name == "max_rejected":
         rejected = Tally()
         for each, tallies in proposal.reasons.items():
@@ -226,7 +221,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
 
 
 def _look(loc: str) -> str:
-    return f"  look:    sitemap-etl explain {SITE_FILE} {quote(loc)}"
+    return f"  look:    sitemap-etl explain {SITE_FILE} {shell_word(loc)}"
 
 
 def _most_frequent(tally: Tally) -> list[str]:

@@ -24,12 +24,13 @@ _TRIES: Final = 3
 
 @dataclass
 class RootFile:
-    """One object under the root. `data`: its bytes now, or None if it is missing."""
+    """One object under the root. `data`: its bytes now, or None if it is missing. `link`: the target, if it is one."""
 
     storage: Storage
     key: str
     data: bytes | None
     expect: Expect
+    link: str | None = None
 
     def write(self, data: bytes) -> None:
         """Replace it, if it is still as it was read."""
@@ -119,6 +120,12 @@ def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
             f"so it was not created. Add there:\n{lines}"
         )
         return root
+    if found.link is not None:
+        if not set(indexes) <= set(robots.sitemaps(found.data or b"")):
+            root.warnings.append(
+                f"{storage.url_of(ROBOTS_TXT)} is a link to {found.link}, so it was left as it is. Add there:\n{lines}"
+            )
+        return root
     root.robots = found
     try:
         root.naming(indexes)
@@ -173,7 +180,7 @@ def _read(storage: Storage, key: str) -> RootFile:
     stored = storage.get(key)
     if stored is None:
         return RootFile(storage, key, None, ABSENT)
-    return RootFile(storage, key, stored.data, stored.stat.etag)
+    return RootFile(storage, key, stored.data, stored.stat.etag, stored.stat.link)
 
 
 def _add_key_file(run: Run, storage: Storage, root: Root) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from shlex import quote
 from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod, priority, urls
-from sitemap_etl.advice import SITE_FILE, for_file
+from sitemap_etl.advice import for_file, shell_word
 from sitemap_etl.frames import Reason
 from sitemap_etl.report.nights import ALONE, Around, counted, engines, figures, links, nights, reasons, usual_seconds
 from sitemap_etl.report.paper import moment, several, template
@@ -249,11 +248,11 @@ def _seconds(seconds: Mapping[str, float], usual: Mapping[str, float]) -> list[d
 
 def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
     """(purpose, command)."""
-    file = for_file(SITE_FILE, summary.site_file)
+    file = shell_word(summary.site_file or "SITE.yaml")
     example = next(
         (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
     )
-    yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {quote(example)}"
+    yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {shell_word(example)}"
     if summary.status in ("refused", "dry_run"):
         refused = [gate.name for gate in summary.gates if gate.status == "refused"]
         force = "".join(f" --force {name}" for name in refused)
@@ -263,7 +262,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "List the releases", f"sitemap-etl history {file}"
         yield "Go back to the previous release", f'sitemap-etl rollback {file} --reason "…"'
     for address in summary.index[:1]:
-        yield "Check the published files as a crawler sees them", f"sitemap-etl check {quote(address)}"
+        yield "Check the published files as a crawler sees them", f"sitemap-etl check {shell_word(address)}"
 
 
 def percent(share: float) -> str:

@@ -12,8 +12,10 @@ from typing import Any, Final
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
 from jinja2.bccache import Bucket
 
-from sitemap_etl.visible import visible
+from sitemap_etl.visible import visible_lines
 
+_COMPILED: Final = "shown"
+"""Part of the names of compiled templates. Change it with the options of the environment, which are compiled in."""
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -24,7 +26,7 @@ class _Compiled(BytecodeCache):
     """
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
-        return cache_from_source(filename or name)
+        return cache_from_source(filename or name, optimization=_COMPILED)
 
     def load_bytecode(self, bucket: Bucket) -> None:
         with suppress(OSError):
@@ -41,21 +43,26 @@ class _Compiled(BytecodeCache):
 
 @cache
 def template(name: str) -> Template:
-    """Return a template, which escapes every text."""
+    """Return a template, which encodes every text: first its invisible characters, then HTML."""
     environment = Environment(
         loader=PackageLoader("sitemap_etl.report", ""),
         bytecode_cache=_Compiled(),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
     environment.filters["size"] = size
     environment.filters["duration"] = duration
-    environment.filters["visible"] = visible
     environment.filters["address"] = address
     return environment.get_template(name)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value for a page: every text with its invisible characters as code points."""
+    return visible_lines(value) if type(value) is str else value
 
 
 def several(count: int, what: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -46,8 +47,10 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import Storage
+from sitemap_etl.storage.folder import exposed
 
 _D = TypeVar("_D", bound=Document)
+_EXPOSED: Final = 10
 _UNEXPLAINED: Final = "explain has no answers about that run"
 
 
@@ -61,11 +64,15 @@ class Broken(Record):
 
 
 class Verified(Record):
-    """A reading of the whole state. `whole`: kind of object → how many are as they should be."""
+    """A reading of the whole state. `whole`: kind of object → how many are as they should be.
+
+    `exposed`: up to ten files and folders that others can read, though `work_access` does not allow them to.
+    """
 
     place: str
     whole: dict[str, int] = field(default_factory=dict)
     broken: tuple[Broken, ...] = ()
+    exposed: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
@@ -112,7 +119,10 @@ class _Reading:
         self._mirrors(current, manifests)
         self._changes()
         self._others(current)
-        return Verified(self.work.url, dict(sorted(self.whole.items())), tuple(self.broken))
+        in_folder = not self.site.work.startswith("s3://")
+        paths = exposed(self.work.place, self.site.work_access) if in_folder else iter(())
+        readable = tuple(islice(paths, _EXPOSED))
+        return Verified(self.work.url, dict(sorted(self.whole.items())), tuple(self.broken), readable)
 
     def _keys(self, prefix: str) -> Iterator[str]:
         return (key for key in sorted(self.keys) if key.startswith(prefix))

@@ -211,6 +211,10 @@ class Site(Settings):
         description="Folder or bucket for state, reports and staging, under `<work>/<name>/`. Never public. "
         "Default: `.sitemap-etl` beside the file; none for a DAG.",
     )
+    work_access: Literal["owner", "group"] = Field(
+        default="owner",
+        description="Who can read the state folder: its owner, or also its group, such as Airflow's API server.",
+    )
     publish: PublishKey = Field(
         description="Address that the files are written to. A plain text is short for `{to: …}`.", examples=["./public"]
     )

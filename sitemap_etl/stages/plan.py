@@ -201,7 +201,9 @@ def _moment(
 def _keep_out_of_git(site: Site, environment: Environment) -> None:
     """Put a .gitignore into a state folder beside the site file."""
     with suppress(PreconditionFailed):
-        environment.open_storage(site.work).put(".gitignore", b"*\n", content_type="text/plain", expect=ABSENT)
+        environment.open_storage(site.work, access=site.work_access).put(
+            ".gitignore", b"*\n", content_type="text/plain", expect=ABSENT
+        )
 
 
 def _check_limit(options: Options, base: Manifest | None) -> None:

@@ -313,14 +313,18 @@ def open_public(site: Site, url: str, environment: Environment) -> Storage:
     """Return the storage of a public folder, as the site's `publish` sets it up."""
     publish = site.publish
     return environment.open_storage(
-        url, conditional_writes=publish.conditional_writes, sse=publish.sse, checksums=publish.checksums
+        url,
+        conditional_writes=publish.conditional_writes,
+        sse=publish.sse,
+        checksums=publish.checksums,
+        access="public",
     )
 
 
 def open_work(site: Site, environment: Environment, *, durable: bool = True) -> Storage:
     """Return the storage at `<work>/<name>`. `durable`: objects outlive a power cut."""
     publish = site.publish
-    options: dict[str, Any] = {"checksums": publish.checksums, "durable": durable}
+    options: dict[str, Any] = {"checksums": publish.checksums, "durable": durable, "access": site.work_access}
     if site.work.startswith("s3://") == publish.to.startswith("s3://"):  # most likely the same store
         options["conditional_writes"] = publish.conditional_writes
     return environment.open_storage(site.work, **options).sub(site.name)

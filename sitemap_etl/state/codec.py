@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 _Read = Callable[[Any, str], Any]
 _SEALED: Final = re.compile(rb'\{"checksum":"([0-9a-f]{64})",')
 UNKNOWN: Final = "unknown"
-"""The field that holds the keys which this release does not know."""
+"""The field that holds the keys that this version does not know."""
 
 
 def seal(body: Mapping[str, Any]) -> bytes:

@@ -65,12 +65,12 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
         raise damaged(where, f"format: expected a whole number from {kind.oldest} on, got {found!r}")
     if found > kind.newest:
         raise Refused(
-            f"{where} is a {kind.title} of format {found}, which a newer release of sitemap_etl wrote; this one "
+            f"{where} is a {kind.title} of format {found}, which a newer version of sitemap_etl wrote; this one "
             f"({__version__}) reads formats up to {kind.newest}. Update it: nothing was changed"
         )
     if found < kind.newest and issubclass(kind, RunDocument):
         raise Refused(
-            f"{where}: the run was started by a release of sitemap_etl with run format {found}; this release "
+            f"{where}: the run was started by a version of sitemap_etl with run format {found}; this version "
             f"({__version__}) uses format {kind.newest}. Start a new run; nothing public was touched"
         )
     if found < kind.newest:

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.storage.protocol import ABSENT, Data, Expect, PreconditionFailed, Stat, Storage, Stored, Unreadable
+from sitemap_etl.storage.protocol import (
+    ABSENT,
+    Access,
+    Data,
+    Expect,
+    PreconditionFailed,
+    Stat,
+    Storage,
+    Stored,
+    Unreadable,
+)
 from sitemap_etl.storage.verify import put_verified
 
 if TYPE_CHECKING:
@@ -39,6 +49,7 @@ def open_storage(
     checksums: Literal["when_supported", "when_required"] = "when_supported",
     endpoint: str | None = None,
     durable: bool = True,
+    access: Access = "owner",
 ) -> Storage:
     """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
 
@@ -48,12 +59,13 @@ def open_storage(
     checksums: `when_required` for S3 stores that don't know the checksums boto3 sends since 1.36.
     endpoint: address of an S3 store; without it boto3 reads AWS_ENDPOINT_URL.
     durable: False leaves out the fsyncs in a folder: for scratch that need not outlive a power cut.
+    access: who can read new files and folders of a folder.
 
     Raises `ConfigError` if the url names no storage or an option has no such value.
     """
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "file":
-        return _folder(url, scheme, conditional=conditional_writes, durable=durable)
+        return _folder(url, scheme, conditional=conditional_writes, durable=durable, access=access)
     if scheme[1].lower() != "s3":
         raise ConfigError(
             f"{scheme[1]}:// is not supported: expected s3://bucket/prefix or a folder. "
@@ -62,13 +74,15 @@ def open_storage(
     return _bucket(str(url)[scheme.end() :], conditional_writes, sse, checksums, endpoint)
 
 
-def _folder(url: str | Path, scheme: re.Match[str] | None, *, conditional: bool, durable: bool) -> LocalStorage:
+def _folder(
+    url: str | Path, scheme: re.Match[str] | None, *, conditional: bool, durable: bool, access: Access
+) -> LocalStorage:
     from sitemap_etl.storage.local import LocalStorage
 
     text = os.fspath(url)[scheme.end() if scheme else 0 :]
     if not text or (scheme and not text.startswith("/")):
         raise ConfigError(f"{os.fspath(url)!r} is not a folder: expected a path such as ./public or file:///srv/public")
-    return LocalStorage(Path(text).expanduser(), conditional=conditional, durable=durable)
+    return LocalStorage(Path(text).expanduser(), conditional=conditional, durable=durable, access=access)
 
 
 def _bucket(

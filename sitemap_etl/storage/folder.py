@@ -24,6 +24,7 @@ from typing import Final
 
 from sitemap_etl.errors import Denied, SitemapEtlError, Unavailable
 from sitemap_etl.storage.body import Body
+from sitemap_etl.storage.protocol import Access
 
 STALE_SECONDS: Final = 86_400
 """Age at which a temporary file belongs to no living writer."""
@@ -55,13 +56,19 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{begin}{ending}")
 
 
-def write_beside(path: Path, body: Body, *, durable: bool, hashed: bool) -> tuple[Path, str | None]:
-    """Write the bytes under a temporary name beside `path`: that name, and the SHA-256 of the bytes where `hashed`.
+_MODES: Final[dict[Access, tuple[int, int]]] = {"owner": (0o600, 0o700), "group": (0o640, 0o2750)}
+"""Modes of new files and folders, whatever the umask is. A folder's group is also that of the files in it."""
 
-    Makes the folders. The file gets the mode that `path` has, or the one the umask gives (a web server
-    must be able to read it). durable: also on the disk, folders and all. Raises OSError.
+
+def write_beside(
+    path: Path, body: Body, *, root: Path, durable: bool, hashed: bool, access: Access
+) -> tuple[Path, str | None]:
+    """Write the bytes under a temporary name beside `path`. Return that name, and the SHA-256 of the bytes if `hashed`.
+
+    Create the folders. The file gets the mode that `path` has, or the one of `access`. root: the folder that `access`
+    is about, and what is in it. durable: also on the disk, folders and all. Raise OSError.
     """
-    beside, file = _create_beside(path, durable=durable)
+    beside, file = _create_beside(path, root=root, durable=durable, access=access)
     digest = hashlib.sha256() if hashed else None
     try:
         with os.fdopen(file, "wb", buffering=0) as writer:
@@ -81,15 +88,54 @@ def write_beside(path: Path, body: Body, *, durable: bool, hashed: bool) -> tupl
     return beside, None if digest is None else digest.hexdigest()
 
 
-def _create_beside(path: Path, *, durable: bool) -> tuple[Path, int]:
-    """Return a new file under a temporary name, and its descriptor."""
+def _create_beside(path: Path, *, root: Path, durable: bool, access: Access) -> tuple[Path, int]:
+    """Create a file under a temporary name. Return the name and its descriptor."""
     for _ in range(_RACES):
-        _make(path.parent, durable=durable)
+        _make(path.parent, root=root, durable=durable, access=access)
         beside = temporary(path)
         # A delete may have removed the empty folder in between.
         with suppress(FileNotFoundError):
-            return beside, os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+            file = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666 & ~_hidden(access))
+            if access in _MODES:
+                os.fchmod(file, _MODES[access][0])
+            return beside, file
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path.parent))
+
+
+def target_of(path: Path, root: Path) -> str | None:
+    """Return where the path leads if it is a link to a file, else None. A missing file is fine.
+
+    Raise `Denied` for a FIFO, a socket, a device and a link to nothing, before anything opens them. Raise it for a
+    link that leads out of the folder that `root` is in, because its content could be private.
+    """
+    try:
+        status = path.lstat()
+    except MISSING:
+        return None
+    target = None
+    if modes.S_ISLNK(status.st_mode):
+        target = os.path.realpath(path)
+        if not Path(target).is_relative_to(os.path.realpath(root.parent)):
+            raise Denied(
+                f"{path} is a link to {target}, outside of {root.parent}: that file could be private. Replace the link "
+                "by a file, or remove it."
+            )
+        try:
+            status = path.stat()
+        except MISSING:
+            raise Denied(f"{path} is a link to {target}, which does not exist. Remove the link.") from None
+    if not modes.S_ISREG(status.st_mode) and not modes.S_ISDIR(status.st_mode):
+        kind = next((name for is_kind, name in _SPECIAL if is_kind(status.st_mode)), "special file")
+        raise Denied(f"{path} is a {kind}: expected a file or no file yet. Remove it.")
+    return target
+
+
+_SPECIAL: Final = (
+    (modes.S_ISFIFO, "FIFO"),
+    (modes.S_ISSOCK, "socket"),
+    (modes.S_ISCHR, "device"),
+    (modes.S_ISBLK, "device"),
+)
 
 
 def link_or_rename(beside: Path, path: Path) -> None:
@@ -185,21 +231,41 @@ _TRIES: Final = 100
 """Attempts to create a folder whose parent another thread removes as empty. In /proc, all of them fail."""
 
 
-def _make(folder: Path, *, durable: bool) -> None:
-    """Create the folder and those above it. Each new one is synced into the one above."""
+def _make(folder: Path, *, root: Path, durable: bool, access: Access) -> None:
+    """Create the folder and its parents, and sync each new one into its parent."""
+    if not folder.is_relative_to(root):
+        access = "public"  # other folders can be made in it
     for left in reversed(range(_TRIES)):
         try:
-            folder.mkdir()
+            folder.mkdir(0o777 & ~_hidden(access))
         except FileExistsError:
             return  # that a file is there shows when it is written into
         except FileNotFoundError:
             if not left:
                 raise
-            _make(folder.parent, durable=durable)
+            _make(folder.parent, root=root, durable=durable, access=access)
         else:
+            if access in _MODES:
+                folder.chmod(_MODES[access][1])
             break
     if durable:
         sync(folder.parent)
+
+
+def _hidden(access: Access) -> int:
+    """Return the bits that a new file or folder must not have, not even before its mode is set."""
+    return 0 if access == "public" else 0o077
+
+
+def exposed(folder: str, access: Access) -> Iterator[str]:
+    """Yield the folders and files below a folder that are readable by others than `access` allows."""
+    for path, folders, files in os.walk(folder):
+        folders.sort()
+        for name in ("", *sorted(files)):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                mode = Path(path, name).lstat().st_mode
+                if mode & (modes.S_IRWXO if access == "group" else modes.S_IRWXO | modes.S_IRWXG):
+                    yield str(Path(path, name))
 
 
 _NOT_A_FOLDER: Final = (Denied, "one of its parent folders is a file. Move that file away.")

@@ -24,6 +24,7 @@ from sitemap_etl.storage.folder import (
     remove_stale,
     sweep,
     sync,
+    target_of,
     temporary,
     translated,
     turn,
@@ -31,6 +32,7 @@ from sitemap_etl.storage.folder import (
 )
 from sitemap_etl.storage.protocol import (
     ABSENT,
+    Access,
     Data,
     Expect,
     Stat,
@@ -47,14 +49,18 @@ class LocalStorage:
 
     conditional: False takes no locks, for file systems that can't lock a folder (some network drives).
     durable: False leaves out the fsyncs, and the etag of what is put without a condition: that of a run's own staging
-    is never asked for, and hashing it takes longer than writing it. prefix: empty, or segments and a final slash.
+    is never asked for, and hashing it takes longer than writing it. access: who can read what is new. prefix: empty,
+    or segments and a final slash.
     """
 
-    def __init__(self, root: str | Path, *, conditional: bool, durable: bool, prefix: str = "") -> None:
+    def __init__(
+        self, root: str | Path, *, conditional: bool, durable: bool, access: Access = "public", prefix: str = ""
+    ) -> None:
         self._root = Path(root).absolute()
         self._prefix = prefix
         self._base = self._root / prefix
         self._durable = durable
+        self._access: Access = access
         self._swept: set[Path] = set()
         self._sweeping = threading.Lock()
         self.conditional = conditional
@@ -72,7 +78,9 @@ class LocalStorage:
 
     def sub(self, prefix: str) -> LocalStorage:
         below = join(self._prefix, prefix)
-        return LocalStorage(self._root, conditional=self.conditional, durable=self._durable, prefix=below)
+        return LocalStorage(
+            self._root, conditional=self.conditional, durable=self._durable, access=self._access, prefix=below
+        )
 
     def get(self, key: str) -> Stored | None:
         with self._errors("read", key), self._opened(self._path(key)) as file:
@@ -81,7 +89,8 @@ class LocalStorage:
             with os.fdopen(file, "rb", buffering=0, closefd=False) as reader:
                 data = reader.readall()
             sha256 = hashlib.sha256(data).hexdigest()
-            return Stored(_stat(key, os.fstat(file), sha256), data, sha256)
+            link = target_of(self._path(key), self._root)
+            return Stored(_stat(key, os.fstat(file), sha256, link), data, sha256)
 
     def read(self, key: str, start: int, length: int) -> bytes:
         with self._errors("read", key), self._opened(self._path(key)) as file:
@@ -118,7 +127,9 @@ class LocalStorage:
         body = Body(data)
         with self._errors("write", key):
             hashed = sha256 is None and (self._durable or expect is not None)
-            beside, found_sha256 = write_beside(path, body, durable=self._durable, hashed=hashed)
+            beside, found_sha256 = write_beside(
+                path, body, root=self._root, durable=self._durable, hashed=hashed, access=self._access
+            )
             etag = sha256 or found_sha256
             try:
                 with self._turn(path.parent):
@@ -187,8 +198,9 @@ class LocalStorage:
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int | None]:
         """Yield the file's descriptor, or None if the key names no file. Raise `Denied` if it is not a file."""
+        target_of(path, self._root)
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # never waits for a FIFO that appears now
         except MISSING:
             self._check_root()
             yield None
@@ -210,6 +222,9 @@ class LocalStorage:
         """Move the temporary file to its final path."""
         if path.is_dir():
             raise Denied(f"{path} is a folder: expected a file or no file yet. Move it away or use another name.")
+        target = target_of(path, self._root)
+        if target is not None:
+            raise Denied(f"{path} is a link to {target}, and a link is never replaced. Remove it, then run again.")
         if expect is ABSENT and self.conditional:
             try:
                 link_or_rename(beside, path)
@@ -266,8 +281,8 @@ class LocalStorage:
                 raise translated(error, action, self.url_of(key)) from error
 
 
-def _stat(key: str, status: os.stat_result, etag: str | None) -> Stat:
-    return Stat(key, status.st_size, etag, _time(status))
+def _stat(key: str, status: os.stat_result, etag: str | None, link: str | None = None) -> Stat:
+    return Stat(key, status.st_size, etag, _time(status), link)
 
 
 def _time(status: os.stat_result) -> datetime:

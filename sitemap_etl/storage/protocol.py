@@ -43,6 +43,9 @@ class Absent(Enum):
 ABSENT: Final = Absent.ABSENT
 """The expectation that the key does not exist."""
 
+Access: TypeAlias = 'Literal["public", "owner", "group"]'
+"""Who can read new files and folders: whom the umask allows, the owner alone, or also the group."""
+
 Expect: TypeAlias = "str | Literal[Absent.ABSENT] | None"
 """The condition of a write: this etag, no object (`ABSENT`), or no condition (None)."""
 
@@ -51,13 +54,15 @@ Expect: TypeAlias = "str | Literal[Absent.ABSENT] | None"
 class Stat:
     """The metadata of an object. `size` in bytes, `modified` by the store's clock, in UTC.
 
-    `etag` identifies the content. It is None in the `list` of a folder, which would have to read every file.
+    `etag` identifies the content. It is None in the `list` of a folder, which would have to read every file. `link`:
+    where `get` found the content, if the object is a symbolic link. Links are read and never replaced.
     """
 
     key: str
     size: int
     etag: str | None
     modified: datetime
+    link: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

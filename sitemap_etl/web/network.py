@@ -72,9 +72,12 @@ class Waits:
         self._stopped.set()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. Raise `Halted` if the client is stopped."""
-        if self._stopped.wait(seconds):
-            raise Halted("the client was stopped")
+        """Sleep in slices, so that the main thread handles each signal. Raise `Halted` if the client is stopped."""
+        end = time.monotonic() + seconds
+        while not self._stopped.wait(min(max(0.0, end - time.monotonic()), SLICE)):
+            if time.monotonic() >= end:
+                return
+        raise Halted("the client was stopped")
 
     def until(self, deadline: float | None) -> float:
         """Return the end of a wait that begins now."""

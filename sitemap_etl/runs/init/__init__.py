@@ -14,7 +14,6 @@ lastmod_rule         the lastmod rule of a section
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, field
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from sitemap_etl.advice import shell_word
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
@@ -153,8 +153,8 @@ def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
     notes.append(
         f"{EXPORTS}/ has what the live sitemap lists, with its dates, to begin with: replace it by your own sources"
     )
-    run = ["sitemap-etl", "run", str(path), "--dry-run", "--against", shown_address(live.target)]
-    notes.append(f"what would change: {shlex.join(run)}")
+    compared = f"--against {shell_word(shown_address(live.target))}"
+    notes.append(f"what would change: sitemap-etl run {shell_word(str(path))} --dry-run {compared}")
     notes += _said_of(origins)
     text = _text(origins.site, live.publish(origins.site), [*origins.lines(bare=False), "sections:", *live.lines()])
     return _written(path, text, Started(str(path), origins.site, ["loc", "lastmod"], list(live.series), notes=notes))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import field
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sitemap_etl import sources
+from sitemap_etl.advice import shell_word
 from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
@@ -160,7 +160,7 @@ def _named(connection: Connection, text: str | None, environment: Environment) -
     shown = connection.redact(text)
     secret = "" if shown == text else ", with the password in place of ***"
     note = f"the site file names the connection {name}, which has to be known to runs{secret}"
-    return Database(name, connection, (f"{note}: export AIRFLOW_CONN_{name.upper()}={shlex.quote(shown)}",))
+    return Database(name, connection, (f"{note}: export AIRFLOW_CONN_{name.upper()}={shell_word(shown)}",))
 
 
 def begin_export(text: str, folder: Path) -> Beginning:

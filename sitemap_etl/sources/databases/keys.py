@@ -64,7 +64,7 @@ class Range(Frozen):
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Range:
-        """Return the range that `pack` packed, in this or an earlier release."""
+        """Return the range that `pack` packed, in this or an earlier version."""
         key = Key(packed["column"], packed["type"], packed["named"], packed.get("as_text", False))
         return cls(key, *(_unpacked(packed[end], key.kind) for end in ("from", "to")))
 

@@ -121,7 +121,7 @@ class Plan(RunDocument):
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
     expected: tuple[str, ...] = ()  # sections that are likely unchanged since then
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
-    before: str | None = None  # the run that had ended well last; None: none had, or an older release made the plan
+    before: str | None = None  # the run that had ended well last; None: none had, or an older version made the plan
 
     title: ClassVar[str] = "plan of a run"
 
