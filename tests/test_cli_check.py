@@ -88,7 +88,7 @@ def test_a_bucket_that_is_not_there_is_told(s3: S3Server) -> None:
 def test_a_site_file_given_by_mistake_is_seen(site: TestSite) -> None:
     done = call("check", site.path)
     assert done.code == 2
-    assert f"Did you mean: sitemap-etl validate {site.path}?" in done.err
+    assert f"To check it: sitemap-etl validate {site.path}" in done.err
 
 
 def test_an_address_that_does_not_answer_ends_with_3() -> None:

@@ -149,7 +149,7 @@ def test_a_stored_site_of_another_release_may_say_more_or_less(tmp_path):
 
 
 def test_what_another_version_stored_is_refused_in_words():
-    with pytest.raises(ConfigError, match="another release"):
+    with pytest.raises(ConfigError, match="another version"):
         from_json({"name": "shop"})
 
 
