@@ -371,7 +371,7 @@ def grouped(group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dealt(hashes: np.ndarray, buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """`grouped` by the remainder of each row's hash (uint64): equal hashes share a bucket."""
+    """Return `grouped` by the remainder of each row's hash (uint64). Equal hashes share a bucket."""
     return grouped(hashes % np.uint64(buckets), buckets)
 
 

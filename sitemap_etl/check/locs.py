@@ -43,7 +43,7 @@ _SUSPECTED: Final = {
     "loc with the host in its path": "loc-host-in-path",
     "loc with an escaped backslash": "loc-backslash",
 }
-"""Codes of what a run notes; `loc-escaped-twice` and raw backslashes are found with the characters."""
+"""Codes for the notes of a run. `loc-escaped-twice` and raw backslashes are found with the characters."""
 _LOCAL_NAMES: Final = re.compile(
     r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
 )

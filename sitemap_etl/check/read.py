@@ -327,7 +327,7 @@ def read(
     rows: bool = False,
     draw: Callable[[Any], np.ndarray] | None = None,
 ) -> Reading:
-    """Everything that one file says about itself.
+    """Read one file and return its findings and facts.
 
     `held`: the room that it takes. `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted
     too. `draw`: gives the rows of a sample.

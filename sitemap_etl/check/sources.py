@@ -87,7 +87,7 @@ class Room:
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Room for one file, none of it taken yet; all of it is given back at the end."""
+        """Reserve memory for one file until the end of the block. At first it is empty."""
         held = Held(self)
         try:
             yield held

@@ -25,7 +25,7 @@ class Layers:
     reported: set[KeyPath] = field(default_factory=set)  # where a mistake was found: one for each value is enough
 
     def add(self, path: KeyPath, said: str) -> None:
-        """Notes a mistake at a key path: `file:line: key path: mistake`."""
+        """Note a mistake at a key path: `file:line: key path: mistake`."""
         if path in self.reported:
             return
         self.reported.add(path)

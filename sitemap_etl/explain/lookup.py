@@ -181,7 +181,7 @@ class Provenance:
         self._sets: dict[str, PublishedSet] = {}
 
     def since(self, found: Found) -> Since:
-        """Since when the row is as it is."""
+        """Return since when the row has its present values."""
         if found.row["since"] is None:
             return self._first_publish(found.section)
         moment = instant(datetime.fromtimestamp(found.row["since"], UTC))

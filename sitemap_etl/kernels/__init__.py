@@ -113,7 +113,7 @@ class Kernels:
         return bool(any_), colons.value
 
     def places(self, text: Text, among: Text) -> np.ndarray:
-        """`diff.places`: int64."""
+        """Return `diff.places`: int64."""
         out = np.empty(len(text[0]) - 1, np.int64)
         self._library.places(
             text[0].ctypes.data,

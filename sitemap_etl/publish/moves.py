@@ -175,13 +175,13 @@ def is_view(run: Run, section: str) -> bool:
 
 
 def turned(run: Run) -> set[str]:
-    """Sections that this run makes views, or that are none any more: how much they listed tells no loss."""
+    """Return the sections that become views or cease to be views. Their earlier pages are not compared."""
     base = run.base.sections if run.base is not None else {}
     return {name for name, state in base.items() if name in run.site.sections and is_view(run, name) != state.view}
 
 
 def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
-    """Rows that left their section, with loc, lastmod, section, shard."""
+    """Yield the rows that left their section, with loc, lastmod, section and shard."""
     for receipt in receipts:
         for table in read_changes(run, receipt) if receipt.counts.removed else ():
             found = table.filter(pc.equal(table.column("kind"), "removed"))
@@ -200,7 +200,7 @@ def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
 
 
 def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[pa.Table]:
-    """Added rows whose hash is among the lost ones (ascending)."""
+    """Yield the added rows whose hash is among the lost ones (ascending)."""
     for receipt in receipts:
         for table in read_changes(run, receipt) if receipt.counts.added else ():
             added = table.filter(pc.equal(table.column("kind"), "added"))
@@ -220,7 +220,7 @@ def _counts(table: pa.Table, column: str) -> dict[str, int]:
 
 
 def dropped_entries(run: Run) -> list[Entry]:
-    """Published shards of sections that the site file no longer has. What a view showed is not lost with it."""
+    """Return the published shards of sections that the site file no longer has, without views."""
     if run.base is None:
         return []
     gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}

@@ -33,7 +33,7 @@ class Order(Frozen):
 def with_actual_rows(
     run: Run, moves_to: Mapping[str, frozenset[str]], desired: Desired, changed: Mapping[str, Object], actual: Actual
 ) -> dict[str, frozenset[str]]:
-    """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
+    """Return `moves_to` (public key → keys of the files that list its URLs now) corrected for an interrupted publish.
 
     It was found by comparing with the last manifest. If a suspect object is about to be replaced (`changed`, by
     key), its rows count as they are there. Memory holds those that the new file under the key does not have, which are

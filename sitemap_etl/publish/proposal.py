@@ -455,7 +455,9 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
 
 
 def _remember_removed(run: Run, name: str, state: SectionState, taken: pa.Table | None) -> SectionState:
-    """`taken`: rows that another section took from this one, which was not read."""
+    """Return the state with its recently removed rows. `taken`: rows that another section took from this one, which was
+    not read.
+    """
     columns = ["loc", "lastmod", "fingerprint"]
     removed, added = [] if taken is None else [taken.select(columns)], []
     for receipt in run.all_rendered():

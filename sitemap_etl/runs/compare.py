@@ -68,7 +68,7 @@ def check_target(url: str) -> None:
 
 
 def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:
-    """Counts with examples: URLs only here, only there, with another lastmod, in another spelling.
+    """Return counts and examples of URLs only here, only there, with another lastmod, or in another spelling.
 
     `url`: a sitemap, index, feed or robots.txt, also a path or `s3://` address. Locs there are made
     canonical by the site's rules before they are compared; a view repeats others and takes no part. Raises

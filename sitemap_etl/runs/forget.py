@@ -404,7 +404,7 @@ class _Forgetting(Traces):
                 self.rewritten["mirrors"] += 1
 
     def _unreferenced(self) -> list[str]:
-        """Rows that nothing names: of removed releases, of runs that died, and of rewritten objects."""
+        """Return the keys of rows that nothing refers to: from removed releases, dead runs and rewritten objects."""
         used = {key for manifest in self.manifests.values() for key in snapshots_of(manifest)} | set(self.mirrors)
         for mirror in self.mirrors.values():
             used |= {file.key for bucket in mirror.buckets for file in bucket.files()}

@@ -219,7 +219,7 @@ def _address_problem(text: str, expected: str, *, shown: bool) -> str | None:
 
 
 def _placed_as(expected: str) -> BeforeValidator:
-    """Makes a path absolute that may also be an address of a store."""
+    """Return a validator that makes a path absolute, unless it is an address of a store."""
 
     def place(value: Any) -> Any:
         problem = None

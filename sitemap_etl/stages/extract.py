@@ -418,7 +418,7 @@ def _read_database(
 
 
 def lanes(run: Run) -> dict[int, tuple[str, int]]:
-    """Units of extract → their connection, and how many of its splits may be read at once; units without a limit: none.
+    """Return connection and number of parallel reads for each unit of extract whose connection has a limit.
 
     Of several sections of one connection, the smallest `max_parallel` holds.
     """
@@ -437,7 +437,7 @@ def lanes(run: Run) -> dict[int, tuple[str, int]]:
 
 @contextmanager
 def one_moment(run: Run) -> Iterator[None]:
-    """While this is open, what this process reads of the connections that the plan names is of one moment each."""
+    """Read each connection that the plan names from one snapshot, until the end of the block."""
     for section in map(run.site.sections.__getitem__, run.read_sections()):
         source = section.source
         if isinstance(source, DatabaseSource) and source.database in {*run.plan.snapshots} - {*run.snapshots}:

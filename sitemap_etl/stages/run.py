@@ -151,7 +151,9 @@ class Run:
         return Counter(unit.section for unit in self.plan.units)
 
     def read_moment(self) -> datetime:
-        """When rows are read that are read now. Of a run whose time was given it is that time: it can be repeated."""
+        """Return the time of rows that are read now. If the run's time was given, it is that time, so the run can be
+        repeated.
+        """
         if self.plan.given:
             return self.now
         return read_moment(self.now, self.environment.clock(), self.work.now())

@@ -84,7 +84,7 @@ class SpoolWriter:
 def read_windows(
     storage: Storage, spool: Spool, windows: Iterable[int], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of these windows of a spool, a table a message; of `columns` only, if given."""
+    """Yield the rows of these windows of a shuffle file, one table per message, with only `columns` if given."""
     return read_messages(storage, spool, [place for window in windows for place in spool.places[window]], columns)
 
 

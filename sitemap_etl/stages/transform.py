@@ -301,7 +301,7 @@ class Inventory:
         return self.writer
 
     def _guessed(self, locs: pa.ChunkedArray) -> list[str]:
-        """Borders from some of the locs. Messages hold a few thousand rows at least: each has a price of its own."""
+        """Return borders that are estimated from some of the locs. A message has at least a few thousand rows."""
         most = min(_GUESSES, len(locs) // _MESSAGE_ROWS * _GUESSES_EACH)
         at = np.unique(np.linspace(0, len(locs) - 1, most).astype(np.int64))
         return routing_borders([], locs.take(pa.array(at)).to_pylist(), self.expected, len(locs) // _MESSAGE_ROWS)
@@ -396,7 +396,7 @@ def _called(row: dict[str, Any], run: Run) -> str:
 
 
 def _weights(inventory: pa.Table) -> np.ndarray:
-    """Bytes of memory a row takes in a window, guessed from nothing but the row."""
+    """Return an estimate of the memory that each row takes in a window, in bytes."""
     sizes: np.ndarray = pc.binary_length(inventory.column("loc")).to_numpy().astype(np.int64) + ENTRY_BYTES
     for name, weight in _WEIGHTS.items():
         if name in inventory.column_names:

@@ -63,7 +63,7 @@ class Batch:
 
 
 def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> None:
-    """Raises InvalidSource where the source lacks a column that a rule names."""
+    """Raise `InvalidSource` if the source lacks a column that a rule names."""
     missing = next((name for name in names if name not in table.column_names), None)
     if missing is None:
         return

@@ -26,7 +26,7 @@ from sitemap_etl.urls.scan import Findings, Text, encode, scan
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected, spell
 
 _CHUNK_BYTES: Final = 1 << 29
-"""Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
+"""Maximum bytes of text per step, so that Arrow's limit of 2 GiB is not reached with an origin before every path."""
 _MENDED_ROWS: Final = 8_192
 """Rows that are Python text at a time: their memory is used again and stays in cache."""
 _FOREIGN_KEPT: Final = 8
@@ -82,7 +82,7 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = No
 
 
 def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs on the site of all values that can be joined to it, also of those that are not addresses.
+    """Return all values that can be joined to the site as canonical URLs, even if they are not addresses.
 
     Releases before this one listed them so. Null for the others.
     """
@@ -92,7 +92,7 @@ def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs of any host, those of the site's own pages as they are listed: on its origin, stripped.
+    """Return canonical URLs of any host. Those of the site are as listed: on its origin, without stripped parameters.
 
     Null where that would be too long.
     """
@@ -321,7 +321,7 @@ def _suspicious(array: pa.Array, found: Findings, known: _Pass) -> np.ndarray:
 
 
 def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
-    """Beginnings that rows may have, each with the canonical origin that it stands for."""
+    """Yield the beginnings that rows can have, each with its canonical origin."""
     if known.site is None or not known.origins:
         yield from _guessed(array)
         return

@@ -36,7 +36,7 @@ _NOWHERE: Final = np.empty(0, np.int64)
 
 
 def _escapes() -> np.ndarray:
-    """For the two bytes after a "%": fine, only to be made upper case, or odd."""
+    """Return the state of every pair of bytes after a "%": fine, lower case that becomes upper case, or odd."""
     states = np.full(1 << 16, _ODD, np.uint8)
     unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
     for hi in "0123456789abcdefABCDEF":
@@ -241,7 +241,7 @@ def _after(words: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _fold(words: np.ndarray) -> np.ndarray:
-    """15 bits of the first three letters that upper and lower case share."""
+    """Return 15 bits of the first three letters, equal for upper and lower case."""
     five = np.uint32(31)
     first, second, third = words & five, (words >> np.uint32(8)) & five, (words >> np.uint32(16)) & five
     result: np.ndarray = first << np.uint32(10) | second << np.uint32(5) | third

@@ -89,7 +89,7 @@ def canonical_url(text: str) -> str:
 
 
 def spell(rest: str) -> str:
-    """Path and query with everything encoded that must be, and nothing that need not be."""
+    """Return path and query with every character encoded that must be, and no other."""
     if not rest.isascii() or rest.encode().translate(None, _ALLOWED):  # several times as fast as the expression
         rest = _ENCODED.sub(_encode, rest)
     if "%" in rest and _ODD_ESCAPE.search(rest):
@@ -106,7 +106,7 @@ def _respell(triple: re.Match[str]) -> str:
 
 
 def remove_dot_segments(path: str) -> str:
-    """RFC 3986 section 5.2.4 for a path that begins with a slash."""
+    """Remove dot segments from a path that begins with a slash (RFC 3986, section 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -221,7 +221,7 @@ class Normalizer:
         return found, rest
 
     def _begin(self, text: str) -> tuple[str, str, str]:
-        """Scheme and authority as they are written ("" where they are not both), the origin, path and query."""
+        """Return scheme and authority as written ("" unless both are present), the origin, and path and query."""
         parts = _PARTS.match(text)
         assert parts is not None  # every group may be empty
         scheme, authority, path, query = parts.groups("")

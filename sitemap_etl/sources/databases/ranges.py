@@ -203,7 +203,7 @@ class _Look:
         raise self._wrong(f"is {kind}")
 
     def _sample(self, key: Key, relation: str, values: Mapping[str, Value], sampled: str | None) -> pa.Array:
-        """Values of the key in the database's order: of one row in 64, or of all where those are few."""
+        """Return values of the key in the database's order: from one row in 64, or from all rows if those are few."""
         name, chance = key.of(self.connection), _CHANCE[self.connection.dialect]
         shown = f"CAST({name} AS text)" if key.kind == "uuid" else name
         attempts = [(relation, chance), (relation, "1 = 1")]

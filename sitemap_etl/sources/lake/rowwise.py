@@ -23,7 +23,7 @@ class RowSelect:
     """
 
     def __init__(self, sql: str, source: pa.Schema, label: str, params: Mapping[str, Value] | None = None) -> None:
-        """`source`: the columns of the table; `params`: parameters of the SELECT."""
+        """Prepare the SELECT. `source`: columns of the table. `params`: parameters of the SELECT."""
         self._sql = sql
         self._label = label
         self._params = params or {}
