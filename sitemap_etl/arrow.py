@@ -50,7 +50,7 @@ if "pandas" not in sys.modules:
 def single(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the values as one array in their layout, without a copy if there is one chunk.
 
-    Raises OverflowError for more than 2 GiB of text in a type with narrow offsets.
+    Raise OverflowError for more than 2 GiB of text in a type with narrow offsets.
     """
     if not isinstance(values, pa.ChunkedArray):
         return values
@@ -66,7 +66,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the values as one array in the plain layout of their kind.
 
     Extension types, runs and dictionaries are unpacked. Text becomes `string`, bytes become `binary`. Lists keep their
-    layout: see `is_list`. Raises OverflowError and `pa.ArrowInvalid` above 2 GiB of text.
+    layout: see `is_list`. Raise OverflowError and `pa.ArrowInvalid` above 2 GiB of text.
     """
     array = single(values)
     kind = array.type

@@ -1,4 +1,4 @@
-"""Each site in a line: what its runs have left, or where that can't be read, what Airflow knows."""
+"""Each site in a line: what its runs have left, or if that can't be read, what Airflow knows."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _JUDGED: Final = 20
 _TEXTUAL: Final = re.compile(r"\s*text/|[^;]*xml", re.IGNORECASE)
 """The types that have an encoding; of packed data it says nothing."""
 RulesOf = Callable[[str, str], "RobotsRules | None"]
-"""Origin, and the one that served the file which lists its URLs ("" where it did not come over HTTP) → the rules of
+"""Origin, and the one that served the file which lists its URLs ("" if it did not come over HTTP) → the rules of
 its robots.txt, None if it has none, or if it is not known."""
 
 

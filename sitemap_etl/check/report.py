@@ -197,7 +197,7 @@ class Report:
 
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found. `pages`: those that were visited.
-    `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
+    `ended`: why it ended before all files were read, "" if it did not; `interrupted`: by Ctrl-C or a signal.
     `unwritten`: why the file of `--state` could not be written, "" if it was.
     """
 

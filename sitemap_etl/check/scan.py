@@ -58,7 +58,7 @@ class Scan:
     """The elements of a document, in its order; all arrays have one value an element.
 
     `name` is an index into `names`, `depth` 1 for the root, `parent` the parent's index (-1 for the root),
-    `start` the byte offset of its "<". `leaf` holds where there is text only (or nothing) inside.
+    `start` the byte offset of its "<". `leaf` holds if there is text only (or nothing) inside.
     """
 
     names: list[Name]
@@ -129,7 +129,7 @@ class Scan:
 
 
 def scan(document: Flat) -> Scan:
-    """Return the elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
+    """Return the elements of a document that is UTF-8, well-formed and has a root. Raise `TooDeep`."""
     data = document.marked
     bytes_ = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(bytes_ == ord("<"))

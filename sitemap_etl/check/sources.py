@@ -303,9 +303,9 @@ class Given:
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """Return the sources of the targets. Raises `ConfigError` with all that is wrong where nothing of it can be read.
+    """Return the sources of the targets. Raise `ConfigError` with all that is wrong if nothing of it can be read.
 
-    Where only a bucket that does not answer was given, its error is raised.
+    If only a bucket that does not answer was given, its error is raised.
     """
     found: list[Given] = []
     errors: list[SitemapEtlError] = []

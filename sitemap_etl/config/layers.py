@@ -56,7 +56,7 @@ def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> 
     """Return the file and all that it extends, as one. Values at `later` (key paths of `tree.later_paths`) keep their
     `${…}`.
 
-    ConfigError where a file of the chain can't be read at all; other mistakes are in `problems`.
+    ConfigError if a file of the chain can't be read at all; other mistakes are in `problems`.
     """
     documents: list[tuple[str, reader.Document]] = []
     shown, file = str(path), Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links

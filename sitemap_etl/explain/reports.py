@@ -149,7 +149,7 @@ def set_aside(
 
     Of sections that it did not render, because nothing differed, the duplicates are those of the run that did; of
     sections that it left untouched, all rows are those of the run that applied the rules. A file is read piece by
-    piece, its rows filtered as they are read. Raises DamagedState.
+    piece, its rows filtered as they are read. Raise DamagedState.
     """
     found = {one.text: Rows() for one in asked}
     if not asked:

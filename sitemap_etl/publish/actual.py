@@ -215,7 +215,7 @@ def survey(
 
     `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
     there (an earlier publish was interrupted). `advice`: how that may have come about and what to do, in
-    lines of their own. Raises Unmanaged where an object is not managed by this state.
+    lines of their own. Raise Unmanaged if an object is not managed by this state.
     """
     there = look(storage, (item.file.key for item in objects))
     unmanaged: list[Stat] = []

@@ -64,7 +64,7 @@ class Outcome:
 
 
 def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
-    """Publish the target. Raises Refused where another run was first or an object is unmanaged."""
+    """Publish the target. Raise Refused if another run was first or an object is unmanaged."""
     held = run.state.held()
     if held.current.manifest == layout.manifest(run.run_id):
         manifest = run.state.manifest(held.current.manifest)
@@ -277,7 +277,7 @@ class _Publication:
     def _delete(self, due: Sequence[Retired], manifest: Manifest) -> None:
         """Delete the files whose grace is over, under a claim of its own.
 
-        Where another run takes over after the set was committed, the rest is left to that run.
+        If another run takes over after the set was committed, the rest is left to that run.
         """
         try:
             self.claim.take(deletes=due, numbers=_numbers(manifest))

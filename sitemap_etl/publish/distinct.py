@@ -22,7 +22,7 @@ _SHOWN: Final = 3
 
 
 def check_distinct(run: Run, entries: Iterable[Entry], sections: Mapping[str, SectionState]) -> None:
-    """Raise Refused where a loc is listed twice outside of views. `entries`: of the set, each section's in order."""
+    """Raise Refused if a loc is listed twice outside of views. `entries`: of the set, each section's in order."""
     plain = [entry for entry in entries if entry.section in sections and not sections[entry.section].view]
     last: dict[str, Entry] = {}
     for entry in plain:

@@ -57,7 +57,7 @@ def publish(
     """Publish the rendered files of a run, or return the reason why not. Arguments that are None come from the run's
     options.
 
-    Raises Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
+    Raise Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
     overrule: by a gate, or because of objects that this state does not manage.
     """
     proposal = propose(run, force)

@@ -66,7 +66,7 @@ class Root:
 
         `hold`: makes sure, before each write, that it is ours to do.
 
-        One that somebody changed meanwhile is read again and taken as it is. Raises PreconditionFailed where that
+        One that somebody changed meanwhile is read again and taken as it is. Raise PreconditionFailed if that
         happens again and again.
         """
         for tries_left in reversed(range(_TRIES)):

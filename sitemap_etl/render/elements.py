@@ -1,4 +1,4 @@
-"""The extension elements of an entry: a nested column → one string a row, empty where there is nothing.
+"""The extension elements of an entry: a nested column → one string a row, empty if there is nothing.
 
 A list is rendered as the one long column of its elements; those of a row lie next to each other, so the
 row's text is the same bytes under fewer offsets, without a copy.

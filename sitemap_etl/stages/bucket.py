@@ -174,7 +174,7 @@ class Bucket:
         return np.zeros(table.num_rows, bool) if self.deleted is None else says_deleted(table, self.deleted)
 
     def _choose_among_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
-        """Choose one row per key. Raises InvalidSource if one SELECT returns different rows with the same key."""
+        """Choose one row per key. Raise InvalidSource if one SELECT returns different rows with the same key."""
         places = np.flatnonzero(twice)
         tables, at = [], 0
         for _, table in self._tables(None):

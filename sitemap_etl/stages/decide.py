@@ -68,7 +68,7 @@ def decide_sections(run: Run) -> Decided:
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
     """Return the reason why a section with `on_error: keep` is kept for the number of its rows, or None.
 
-    Raises `Unavailable` where another one has too few, which is known only now.
+    Raise `Unavailable` if another one has too few, which is known only now.
     """
     section = run.site.sections[name]
     mirrored = name in run.plan.readings

@@ -233,7 +233,7 @@ def _referred(run: Run, split: Split) -> Extracted:
 
 @contextmanager
 def _scratch(unit: Unit) -> Iterator[Path]:
-    """Yield a folder for the rows of a task until they are staged. Raises Unavailable if the disk is full."""
+    """Yield a folder for the rows of a task until they are staged. Raise Unavailable if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
             yield Path(folder)

@@ -96,7 +96,7 @@ def start_run(
     files survive a power cut. `split_rows`: rows per split of a Parquet export. `waits`: wait for sources that are not
     complete; False if a scheduler has waited already.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -186,7 +186,7 @@ def start_run(
 def _moment(
     work: Storage, base: Manifest | None, clock: datetime, given: datetime | None, options: Options
 ) -> datetime:
-    """Return the time of a run. Raises Refused as `moment_of`."""
+    """Return the time of a run. Raise Refused as `moment_of`."""
     return moment_of(
         clock,
         work.now(),
@@ -256,8 +256,8 @@ def _check_engines(site: Site) -> None:
 class _Sources:
     """The splits of every section that is read, and how those that keep a mirror are read.
 
-    `robots`: the rules that hold. `published`: sections that stay as they are where nothing of them is read.
-    Raises what the sources raise, of all of them at once.
+    `robots`: the rules that hold. `published`: sections that stay as they are if nothing of them is read.
+    Raise what the sources raise, of all of them at once.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ from sitemap_etl.state.records import Reading
 
 
 def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
-    """Return the table and version to read for a section. Raises ConfigError if an environment variable is not set."""
+    """Return the table and version to read for a section. Raise ConfigError if an environment variable is not set."""
     source = section.source
     assert isinstance(source, TableSource)
     return lake.TableSource(

@@ -40,7 +40,7 @@ KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _RESIDENT_ROWS: Final = 131_072
-"""Rows that are put in order at a time where they stay in memory: small batches together, large ones in parts that the
+"""Rows that are put in order at a time if they stay in memory: small batches together, large ones in parts that the
 caches hold.
 """
 _FLUSH_ROW_BYTES: Final = 192
@@ -96,7 +96,7 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
 def retransform_split(run: Run, n: int) -> Transformed:
     """Transform an unchanged split `n` after all, because its section has changed. Return the second result.
 
-    Raises Refused if the source has changed since the first read, on which decisions about other sections are based.
+    Raise Refused if the source has changed since the first read, on which decisions about other sections are based.
     """
     name = layout.again(n)
     done = run.receipt(name, Transformed)

@@ -211,7 +211,7 @@ class Reader:
         """Return the dates that pages of the section have besides: those that moved had elsewhere, those that a
         rollback took back when they were read last, those that left lately when they left, this section or another.
 
-        `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null where another rule
+        `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null if another rule
         made it), ordered by loc, each once.
         """
         columns = ["loc", "lastmod", "fingerprint"]

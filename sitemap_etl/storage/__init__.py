@@ -61,7 +61,7 @@ def open_storage(
     durable: False leaves out the fsyncs in a folder: for scratch that need not outlive a power cut.
     access: who can read new files and folders of a folder.
 
-    Raises `ConfigError` if the url names no storage or an option has no such value.
+    Raise `ConfigError` if the url names no storage or an option has no such value.
     """
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "file":

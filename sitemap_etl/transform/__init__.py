@@ -54,7 +54,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
 
     `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
     split << 40 | position); `key`: what each is, as text, if that is known. Raise InvalidSource if a column
-    that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
+    that a rule names is missing or has a type that can't be read, and if a hook breaks its contract.
     """
     rows = raw.num_rows
     rules = replace(rules, clock=rules.clock.at(read_at))

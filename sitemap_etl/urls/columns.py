@@ -44,7 +44,7 @@ _BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~?")
 class Canonical(Frozen):
     """The canonical column. `loc` and `reason` are string, one a row, and exactly one of them is null.
 
-    They are arrays where an array came in and chunked where a chunked one did, or where the array holds
+    They are arrays if an array came in and chunked where a chunked one did, or if the array holds
     more than 512 MiB. `normalized` counts the listed rows that stood in another spelling in the source (a
     relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
     as "foreign origin" have, most first. `bare`: how many rows without a leading slash were
@@ -63,7 +63,7 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str 
 
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
     string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, not an address.
-    Raises `InvalidSource` for other types.
+    Raise `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
     return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip))
@@ -94,7 +94,7 @@ def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
     """Return canonical URLs of any host. Those of the site are as listed: on its origin, without stripped parameters.
 
-    Null where that would be too long.
+    Null if that would be too long.
     """
     if not (rules.same_as or rules.strip):
         return urls
@@ -385,7 +385,7 @@ def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np
 
 
 def _read(array: pa.Array) -> Sequence[str | bytes]:
-    """Return the rows as Python text, or as bytes where one of them is not what its type says."""
+    """Return the rows as Python text, or as bytes if one of them is not what its type says."""
     try:
         values: list[str | bytes] = array.to_pylist()
     except UnicodeDecodeError:

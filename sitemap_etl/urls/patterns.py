@@ -44,7 +44,7 @@ def check_pattern(pattern: str) -> str:
 def excluded(locs: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.BooleanArray:
     """Return a mask of the canonical URLs that a pattern of `urls.exclude` matches. False for nulls.
 
-    Raises `ConfigError` naming the patterns that are none.
+    Raise `ConfigError` naming the patterns that are none.
     """
     problems, expressions = [], []
     for pattern in patterns:

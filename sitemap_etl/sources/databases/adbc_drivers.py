@@ -47,7 +47,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable.
+    Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
     import adbc_driver_manager
     from adbc_driver_manager import dbapi

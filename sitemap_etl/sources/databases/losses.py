@@ -78,7 +78,7 @@ def split_losses(
 ) -> list[str]:
     """Return warnings about splits that can lose or repeat rows. Empty if every row is sure to be read once.
 
-    `key`: the column that identifies a row. `one_snapshot`: all splits will be read from one. Raises `ConfigError`,
+    `key`: the column that identifies a row. `one_snapshot`: all splits will be read from one. Raise `ConfigError`,
     `InvalidSource`, `Refused`, `Unavailable`.
     """
     packed = splits[0].detail.get("key") if splits else None

@@ -72,7 +72,7 @@ def plan_database(
     """Return the splits of one SELECT. `split`: a column and a number of parts; one split without it.
 
     `bounds_from`: a table (also `schema.table`) with that column, which is examined instead of the SELECT's result.
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     session = session or Session()
     values = dict(params or {})

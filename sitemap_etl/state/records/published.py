@@ -95,7 +95,7 @@ class Retired(Record):
 class Former(Record):
     """Bytes that a key had until lately: should they come back, then with a fence (`render.fence`).
 
-    `stored`: the first digits of their SHA-256 without a fence; empty where the key was deleted: whatever comes back.
+    `stored`: the first digits of their SHA-256 without a fence; empty if the key was deleted: whatever comes back.
     """
 
     key: str
