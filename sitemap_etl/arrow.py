@@ -327,7 +327,7 @@ def exact(values: pa.Array) -> pa.Array:
 
 
 def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
-    """Return the rows of a table in another order, none of them twice: `order` are their places, int64 or uint64."""
+    """Return the rows of a table in another order, each at most once. `order`: their positions, int64 or uint64."""
     places = pa.array(order)
     columns = []
     for column in table.columns:
@@ -378,7 +378,7 @@ def dealt(hashes: np.ndarray, buckets: int) -> tuple[np.ndarray, np.ndarray]:
 def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
     """Yield the rows of tables that follow each other, at least so many, or so many bytes, together.
 
-    What is read of many small files comes in small tables, of which each has a price of its own in every kernel.
+    Many small files yield small tables, and every kernel has a fixed cost per table.
     """
     pending: list[pa.Table] = []
     held = taken = 0

@@ -78,7 +78,8 @@ class Place:
 def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: str = "out-of-scope") -> None:
     """Report mistakes in the URLs: `locs` as written (a string array, none blank), `offsets` their positions.
 
-    `place` is filled in. `scope`: the code of those that are not below the file's folder; "" if they need not be.
+    `place` is filled in. `scope`: the code for URLs that are not below the file's folder, or "" if any folder is
+    allowed.
     """
     if not len(locs):
         return

@@ -57,8 +57,8 @@ class Name(NamedTuple):
 class Scan:
     """The elements of a document, in its order; all arrays have one value an element.
 
-    `name` is an index into `names`, `depth` 1 for the root, `parent` the parent's index (-1 for the root),
-    `start` the byte offset of its "<". `leaf` holds if there is text only (or nothing) inside.
+    `name` is an index into `names`, `depth` 1 for the root, `parent` the parent's index (-1 for the root), `start` the
+    byte offset of its "<". `leaf`: True for elements without child elements.
     """
 
     names: list[Name]
@@ -260,7 +260,7 @@ def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, 
 def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
     """Return prefix ("" for the default) and namespace of every declaration, and whether it is on the root.
 
-    `data` is marked, so that a "<" begins a tag. However many there are, each byte is looked at a few times.
+    `data` is marked, so that a "<" begins a tag. However many there are, each byte is read a few times.
     """
     root, done = True, 0
     at = data.find(b"xmlns")
@@ -379,7 +379,7 @@ def _end(data: bytes, begin: int) -> int:
 
 
 def resolved(texts: Any) -> Any:
-    """Return the texts with entities and marks resolved; only rows that hold one are looked at."""
+    """Return the texts with entities and marks resolved; only rows with an entity are examined."""
     care = pc.match_substring_regex(texts, "[&\x01-\x04]")
     if not pc.any(care).as_py():
         return texts

@@ -291,7 +291,7 @@ class Given:
     """One target, with the name that was given, without a password.
 
     A shelf with the key of the one file ("" for all of it), or an address with the user name and password that it is
-    asked with; else `problem` is what is wrong with it.
+    asked with; else `problem` says why it can't be read.
     """
 
     name: str
@@ -303,7 +303,7 @@ class Given:
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """Return the sources of the targets. Raise `ConfigError` with all that is wrong if nothing of it can be read.
+    """Return the sources of the targets. Raise `ConfigError` with all problems if no target can be read.
 
     If only a bucket that does not answer was given, its error is raised.
     """

@@ -19,9 +19,9 @@ _LAST: Final = np.datetime64("9999-12-31T00:00:00", "s").astype(np.int64)
 class Dates(Frozen):
     """The dates of a column.
 
-    `text`: string, null if there is none to publish. `seconds`: int64 since 1970 UTC, null alike; a date
-    counts from its midnight in the zone given, else UTC. `is_date`: no time of day. `naive`: it has a time of
-    day that no zone places; its text is null.
+    `text`: string, null if the row has no valid date. `seconds`: int64 since 1970 UTC, null alike; a date counts from
+    its midnight in the zone given, else UTC. `is_date`: no time of day. `naive`: it has a time of day that no zone
+    places; its text is null.
     """
 
     text: pa.Array

@@ -87,8 +87,8 @@ def taken_pages(run: Run, rendered: Sequence[Rendered]) -> pa.Table:
 def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], taken: pa.Table) -> Moves:
     """Find the rows that one section lost and another won. Views take no part.
 
-    What became a view gives away what others list now. Of the rest it lost only what it no longer shows. `taken`: as
-    `taken_pages`.
+    A section that became a view gives its pages to the sections that list them now. It loses only pages that it no
+    longer shows. `taken`: as `taken_pages`.
     """
     became = {name for name in turned(run) if run.site.sections[name].view}
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
@@ -124,7 +124,7 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], 
 
 
 def read_changes(run: Run, receipt: Rendered) -> Iterator[pa.Table]:
-    """Yield a group's staged changes, those of a window at a time."""
+    """Yield a group's staged changes, one window at a time."""
     if receipt.changes is None:
         return
     stored = read_checked(run.staging, receipt.changes)
@@ -190,7 +190,7 @@ def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
 
 
 def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
-    """Yield the rows of published shards, likewise."""
+    """Yield the rows of published shards, with loc, lastmod, section and shard."""
     for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
@@ -249,7 +249,9 @@ def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tu
 
 
 def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
-    """Yield the pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
+    """Yield the pages that were added, removed or changed, in one section or in all. Pages that only moved are left
+    out.
+    """
     moved = column_of(moves.moved, "loc")
     tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
     for table in itertools.chain(_changes_of(run, kind, section), *tables):

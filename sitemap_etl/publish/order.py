@@ -20,10 +20,10 @@ _LEFT: Final = pa.schema([("loc", pa.string()), ("key", pa.string())])
 
 
 class Order(Frozen):
-    """In which order changed files are written: those that give no row away, then receivers before givers.
+    """Return the order of changed files: first those that give no row away, then receivers before givers.
 
-    `givers`: those that give rows to others of them. In a circle of files that give rows to each other, one is written
-    before its receivers. The rows that it gives are in no file until the receivers are written.
+    `givers`: files that give rows to other changed files. In a circle of files that give rows to each other, one is
+    written before its receivers. The rows that it gives are in no file until the receivers are written.
     """
 
     keys: tuple[str, ...]

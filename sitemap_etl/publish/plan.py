@@ -335,7 +335,7 @@ def retired_files(
 def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     """Return the sitemap (or text sitemap) of a published shard, staged again, to be stored under `key`.
 
-    It keeps its lastmod if its bytes are those that the entry has. Raise Refused if the snapshot is gone.
+    It keeps its lastmod if its bytes are unchanged. Raise Refused if the snapshot is gone.
     """
     rows = run.state.snapshot(entry.snapshot)
     if kind == "text":

@@ -190,7 +190,7 @@ def _readable(storage: Storage, key: str, kind: type[_D]) -> _D | None:
 def hold_snapshots(run: Run, manifest: Manifest) -> None:
     """Make sure that the objects that a new manifest refers to exist and stay.
 
-    A run may be published days after it was rendered. Raise Refused if a snapshot was forgotten meanwhile.
+    A run can be published days after it was rendered. Raise Refused if a snapshot was forgotten meanwhile.
     """
     storage = run.work
     begun = run.staging.stat(layout.PLAN)

@@ -19,7 +19,7 @@ from sitemap_etl.state.records import Counts, Rendered
 def visit_new(run: Run, rendered: Iterable[Rendered], counts: dict[str, Counts], moves: Moves) -> dict[str, Visited]:
     """Visit new pages of the sections whose gate asks for it, and return the results by section.
 
-    A page that only moved to another section is none. All are visited in one go, the sections in turn.
+    Pages that only moved to another section are not new. The sections take turns.
     """
     drawn = _drawn(run, rendered, moves)
     if not drawn:

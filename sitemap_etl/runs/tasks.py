@@ -462,8 +462,8 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
 def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
     """Notify engines, each independently of the others. Return the submissions that they accepted.
 
-    One that has taken what the run changed is not asked again. Raise Unavailable or Refused if one did not accept
-    it, or was not asked.
+    An engine that has accepted the run's changes is not asked again. Raise Unavailable or Refused if an engine did not
+    accept them or was not asked.
     """
     ended = ended_run(key, environment)
     if ended is not None and not _is_kept(key, environment):

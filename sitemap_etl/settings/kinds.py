@@ -53,7 +53,7 @@ class Settings(BaseModel):
 def wrong(said: str, *keys: str) -> PydanticCustomError:
     """Return the error of a value or a mapping, in words that follow the key path.
 
-    `keys` are those of the mapping whose absence it is about.
+    `keys`: the missing keys of the mapping.
     """
     return PydanticCustomError("wrong", "{said}", {"said": said, "keys": keys})
 

@@ -136,7 +136,7 @@ class Bucket:
     # --- rows that were read ---------------------------------------------------------------------------
 
     def _fresh(self) -> _Fresh:
-        """Return the keys of the rows that were read, and the row that is taken for each key."""
+        """Return the keys of the rows that were read, and the row that is used for each key."""
         columns = [KEY, GONE, ORDER]
         if self.deleted is not None:
             says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all

@@ -226,7 +226,7 @@ def without_section(section: str, error: Exception) -> str:
 
 
 def _referred(run: Run, split: Split) -> Extracted:
-    """Return a Parquet export's task result: its rows are known, and transform reads them where they are."""
+    """Return a Parquet export's task result: its rows are counted, and transform reads them from the export."""
     assert split.rows is not None
     return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
@@ -420,7 +420,7 @@ def _read_database(
 def lanes(run: Run) -> dict[int, tuple[str, int]]:
     """Return connection and number of parallel reads for each unit of extract whose connection has a limit.
 
-    Of several sections of one connection, the smallest `max_parallel` holds.
+    If several sections share a connection, the smallest `max_parallel` applies.
     """
     width: dict[str, int] = {}
     for section in run.site.sections.values():

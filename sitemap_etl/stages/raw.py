@@ -39,7 +39,7 @@ class RawRows:
         self.all = (0, 0)
         self.rows = 0
         self.compared = compared
-        """True while a later run can compare these rows, and the rules would make the same of them."""
+        """True while a later run can compare these rows, and the same rules would give the same result."""
 
     def add(self, raw: pa.Table, known: Mapping[str, np.ndarray] | None = None) -> None:
         """Add a batch. `known`: hashes of some columns."""

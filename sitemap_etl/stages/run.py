@@ -126,7 +126,7 @@ class Run:
     def base(self) -> Manifest | None:
         """The manifest this run compares with.
 
-        Raise Refused if others have published so much that it is gone, DamagedState if the whole state is.
+        Raise Refused if later runs have removed it, DamagedState if the whole state is gone.
         """
         key = self.plan.base
         found = None if key is None else self.state.kept_manifest(key)
@@ -355,7 +355,7 @@ def state_of(
 def open_run(key: str, environment: Environment, *, staging: Storage | None = None, moved: bool = False) -> Run:
     """Return the run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
 
-    Raise Refused if there is no such run, or if a release with another format began it.
+    Raise Refused if there is no such run, or if a version with another format started it.
     """
     stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:

@@ -40,8 +40,7 @@ KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _RESIDENT_ROWS: Final = 131_072
-"""Rows that are put in order at a time if they stay in memory: small batches together, large ones in parts that the
-caches hold.
+"""Rows that are sorted together in memory: small batches are joined, and large ones are cut to fit the caches.
 """
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
@@ -66,10 +65,10 @@ _DIGEST: Final = pa.schema(
 
 
 def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Transform split `n` of the plan and return its result. Of a split that is unchanged nothing is stored.
+    """Transform split `n` of the plan and return its result. An unchanged split stores nothing.
 
-    Sections with a mirror have nothing to do: merge does it. If the source is broken, the section is kept if it has
-    `on_error: keep`, else the error is raised.
+    Sections with a mirror are left to merge. If the source is broken, the section is kept if it has `on_error: keep`,
+    else the error is raised.
     """
     name = layout.transform(n)
     done = run.receipt(name, Transformed)
@@ -159,7 +158,7 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transforme
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
-    """Return a guess of the number of rows of the section, from those of one split."""
+    """Return an estimate of the section's rows from the rows of one split."""
     return rows * run.splits[run.plan.units[n].section]
 
 

@@ -51,10 +51,10 @@ def open_storage(
     durable: bool = True,
     access: Access = "owner",
 ) -> Storage:
-    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
+    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Send no request yet.
 
-    conditional_writes: False for a store that ignores or refuses If-Match; a look before each write
-        stands in for it, which two writers at the same moment both pass.
+    conditional_writes: False for a store that ignores or refuses If-Match; each object is read before
+        it is written instead, which doesn't stop two writers at the same moment.
     sse: server-side encryption of a bucket: `AES256`, `aws:kms` or `aws:kms:<key id>`.
     checksums: `when_required` for S3 stores that don't know the checksums boto3 sends since 1.36.
     endpoint: address of an S3 store; without it boto3 reads AWS_ENDPOINT_URL.

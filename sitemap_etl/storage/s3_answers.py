@@ -71,7 +71,7 @@ def says_missing(error: ClientError) -> bool:
 
 def data_of(answer: dict[str, Any]) -> bytes:
     """Return the body of a GET. Raise `Broken` if it is not as long as the answer says, or the answer doesn't say, and
-    `Changed` if its checksum is another.
+    `Changed` if its checksum differs.
     """
     etag_of(answer)  # an answer without it is not from an S3 store
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.

@@ -93,7 +93,8 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
 def says_yes(values: pa.Array) -> np.ndarray:
     """Return a mask of the set values: true, not 0, else neither null nor blank.
 
-    Text that says 0 or false is not: SQLite gives a column as text if one of its values is, MySQL has no booleans.
+    The texts 0 and false are not set: SQLite returns a column as text if one of its values is text, and MySQL has no
+    booleans.
     """
     values = text_of(plain(values))
     kind = values.type

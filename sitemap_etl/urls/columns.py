@@ -94,7 +94,7 @@ def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
     """Return canonical URLs of any host. Those of the site are as listed: on its origin, without stripped parameters.
 
-    Null if that would be too long.
+    Null if the result would be too long.
     """
     if not (rules.same_as or rules.strip):
         return urls
@@ -333,7 +333,7 @@ def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
 
 
 def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
-    """Return the origins of the first rows that begin with none of those already given out."""
+    """Return the origins of the first rows that begin with a new one."""
     normalizer = Normalizer()
     left = pc.fill_null(pc.starts_with(array, pattern="http"), False)
     for _ in range(_GUESSES):
@@ -385,7 +385,7 @@ def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np
 
 
 def _read(array: pa.Array) -> Sequence[str | bytes]:
-    """Return the rows as Python text, or as bytes if one of them is not what its type says."""
+    """Return the rows as Python text, or as bytes if a row is not valid UTF-8."""
     try:
         values: list[str | bytes] = array.to_pylist()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Search for rows of a string array that may not be canonical, in the whole buffer instead of row by row.
 
-The bytes go through in blocks that stay in cache. A block in which nothing odd stands costs about
-1 ns a byte; where something does, only those positions are looked at.
+The bytes go through in blocks that stay in cache. A block without odd bytes costs about 1 ns a byte. Otherwise only the
+odd positions are examined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import parameters
 
 _BLOCK: Final = 1 << 18
-"""Bytes looked at together: with the temporaries about the size of a level 2 cache."""
+"""Bytes per block. With temporaries, a block is about as large as a level 2 cache."""
 
 _SOFT: Final = np.zeros(256, np.bool_)
 _SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
@@ -28,7 +28,7 @@ _HARD[list(bytes(range(0x20)) + b"#\x7f\\")] = True
 
 _NEUTRAL: Final = np.zeros(256, np.bool_)
 _NEUTRAL[list(b"$=")] = True
-"""Bytes that are looked at because they stand between others (`_mark`)."""
+"""Bytes that are examined because of their neighbors (`_mark`)."""
 
 _FINE, _LOWER, _ODD = 0, 1, 2
 _WORD: Final = 4

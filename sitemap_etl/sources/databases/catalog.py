@@ -78,7 +78,9 @@ LIMITED: Final = frozenset(_TABLES)
 
 
 class Table(Frozen):
-    """A table or a view. `place`: its schema, "" if none is needed. `rows`: about how many, None: unknown."""
+    """A table or a view. `place`: its schema, "" if none is needed. `rows`: their estimated number, or None if
+    unknown.
+    """
 
     place: str
     name: str

@@ -103,7 +103,7 @@ def plan_database(
 
 
 class _Look:
-    """Looks at the values of a column to find its kind, and where its parts begin."""
+    """Finder of a column's kind and of the bounds of its parts, from the column's values."""
 
     def __init__(self, connection: Connection, session: Session, column: str, parts: int, label: str) -> None:
         self.connection = connection
