@@ -60,7 +60,7 @@ READ_TWICE: Final = "read twice with the same key"
 REPLACED: Final = "replaced by a later change of its row"
 """Reasons for not listing a row before any rule is applied."""
 BEFORE_RULES: Final = (NO_KEY, READ_TWICE, REPLACED, DELETED)
-"""All these reasons. Such rows are not stored in the mirror."""
+"""All reasons for which a row is left out before the rules. Such rows are not stored in the mirror."""
 READERS: Final = 4_096
 """Row number prefixes of a bucket, one for each run that read some of its rows."""
 _ROWS: Final = 250_000

@@ -1,7 +1,7 @@
 """Skip the rules for splits if an earlier run had the same raw rows and rules.
 
-The same rules make the same of the same rows, so nothing of such a split is stored. A digest of its raw rows identifies
-them; computing it costs a third of applying the rules.
+Equal rows and rules give equal results, so such a split stores nothing. A digest of its raw rows identifies them;
+computing it costs a third of applying the rules.
 """
 
 from __future__ import annotations
