@@ -337,15 +337,15 @@ def test_a_dry_run_names_the_files_it_would_retire_and_delete(site: TestSite) ->
     assert later.delete == ("sitemap-products-00002.xml.gz",)
 
 
-def test_a_dry_run_shows_changes_with_examples_and_gates_with_their_margins(site: TestSite) -> None:
+def test_a_dry_run_shows_changes_with_examples_and_the_gate_nearest_to_its_limit(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(98, lastmod=lambda n: "2026-11-01" if n == 7 else "2026-10-01"))
     done = run(site, 2, "--dry-run")
     assert done.code == 0
     assert "products: 1 changed\n  https://shop.example/p/000007\n" in done.out
     assert "products: 2 removed\n  https://shop.example/p/000098\n" in done.out
-    (gate,) = [line.split() for line in done.out.splitlines() if line.startswith("products.max_drop")]
-    assert gate == ["products.max_drop", "2.00", "%", "10.00", "%", "8.00", "%", "ok"]
+    assert " gates passed, nearest to its limit: products.max_drop (2.00 %, limit 10.00 %)\n" in done.out
+    assert "margin" not in done.out
     assert shown(done, "to publish exactly this")[0] == "publish"
 
 
@@ -541,16 +541,17 @@ def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.Captur
     assert (told["kind"], told["exit"], told["status"]) == ("defect", 70, "failed")
 
 
-def test_of_many_gates_those_nearest_to_their_limits_are_shown(site: TestSite) -> None:
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_gates_that_refuse_are_a_table_and_the_others_a_line(site: TestSite, options: tuple[str, ...]) -> None:
     for n in range(6):
         site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
     run(site, 1)
-    site.export("s3", pages(38, start=4_000))
-    done = run(site, 2, "--dry-run")
-    gates = [line.split()[0] for line in done.out.splitlines() if line.endswith(("  ok", " warned", " refused"))]
-    assert "s3.max_drop" in gates
-    assert len(gates) == 16
-    assert "and 32 more gates, further from their limits" in done.out
+    site.export("s3", pages(33, start=4_000))
+    done = run(site, 2, *options)
+    lines = done.out.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.split() == ["gate", "now", "limit", "margin", "status"])
+    assert lines[at + 1].split() == ["s3.max_drop", "17.50", "%", "10.00", "%", "-7.50", "%", "refused"]
+    assert lines[at + 2].startswith("47 other gates passed, nearest to its limit: max_drop (2.06 %, limit 10.00 %)")
 
 
 def test_a_table_too_wide_goes_on_below_and_cuts_nothing() -> None:

@@ -72,7 +72,7 @@ def test_a_quiet_night_names_the_engine_that_failed_and_the_section_that_was_hel
     done = run(site, 1, "-q")
     assert (done.code, done.out) == (3, "")
     assert "http_ping: " in done.err
-    assert "Published. 1 of 1 engines failed: http_ping  run 20261101T020000Z-" in done.err
+    assert "Published. 1 of 1 engine failed: http_ping  run 20261101T020000Z-" in done.err
     del site.keys["ping"]
     (site.folder / "news.csv").unlink()
     done = run(site, 2, "-q")

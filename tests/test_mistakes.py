@@ -343,7 +343,7 @@ def test_25_an_engine_without_its_key_is_told_everywhere(desk: Desk) -> None:
     site = desk.site(more='ping: {indexnow: {key: "${INDEXNOW_KEY}"}}\n')
     done = call("run", site)
     assert done.code == 3
-    assert done.out.startswith("Published. 1 of 1 engines failed: indexnow  run ")
+    assert done.out.startswith("Published. 1 of 1 engine failed: indexnow  run ")
     assert "INDEXNOW_KEY is not set" in done.out
     assert "INDEXNOW_KEY is not set" in Path(done.out.partition("report: ")[2].split()[0]).read_text()
     found = call("run", site, "--json")

@@ -130,7 +130,7 @@ def _demand_site(session: Session, dag_id: str) -> None:
 
 
 def _read(place: Place, key: str, *, under_way: bool = False) -> str:
-    """Return a page of the reports. `under_way`: its run has not come to its end. Raises NotShown."""
+    """Return a page of the reports. `under_way`: its run has not come to its end. Raise NotShown."""
     found = read_page(place.address, key)
     if isinstance(found, bytes):
         return found.decode("utf-8", "replace")

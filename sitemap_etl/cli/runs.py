@@ -221,10 +221,10 @@ def rollback(
     log_format: LogFormat,
     as_json: bool,
 ) -> None:
-    """Publish an older set again, from its snapshots, as a new run.
+    """Publish an older release again, from its snapshots, as a new run.
 
-    No source is read. Of the gates, max_drop and min_urls apply. The next run starts from the restored set: if the
-    cause is not fixed by then, it is published again.
+    No source is read. Only the gates max_drop and min_urls apply. The next run starts from the restored release. If the
+    cause is not fixed by then, the bad data is published again.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.local import ping_locally

@@ -37,7 +37,8 @@ def headline(summary: Summary) -> str:
     """Return how a run ended, in a few words."""
     if summary.status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
-        return f"Published. {len(failed)} of {len(summary.engines)} engines failed: {', '.join(failed)}"
+        engines = f"{len(summary.engines)} engine{'' if len(summary.engines) == 1 else 's'}"
+        return f"Published. {len(failed)} of {engines} failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
     if summary.rolled_back_to is not None:

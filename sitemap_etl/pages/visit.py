@@ -70,8 +70,8 @@ class Visit(Frozen):
 
     `faults`: why it should not be listed. `unknown`: why that can't be said. `skipped`: there was no time left to ask.
     `crawler`: the crawler that is imitated was refused, and we ourselves were not.
-    `modified`: by its Last-Modified, in epoch seconds. `own` and `all`: hashes of what it says, "" where it was not
-    read to its end; `own` also where it says something else each time.
+    `modified`: by its Last-Modified, in epoch seconds. `own` and `all`: hashes of what it says, "" if it was not
+    read to its end; `own` also if it says something else each time.
     """
 
     url: str

@@ -76,11 +76,11 @@ class Proposal:
 
 
 def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
-    """Gather a run's receipts into a proposal, and visit its new pages where a gate asks for it.
+    """Gather a run's receipts into a proposal, and visit its new pages if a gate asks for it.
 
     `force`: gates that are overruled; None: the run's own.
 
-    Raises Refused where the accounting does not hold.
+    Raise Refused if the accounting does not hold.
     """
     planned = run.partition()
     rendered = run.all_rendered()
@@ -360,7 +360,7 @@ def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]
 
 
 def _balanced(name: str, counts: Counts) -> Counts:
-    """Return the counts. Raises Refused if rows are unaccounted for."""
+    """Return the counts. Raise Refused if rows are unaccounted for."""
     _balance(
         name,
         "the section",
@@ -455,7 +455,9 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
 
 
 def _remember_removed(run: Run, name: str, state: SectionState, taken: pa.Table | None) -> SectionState:
-    """`taken`: rows that another section took from this one, which was not read."""
+    """Return the state with its recently removed rows. `taken`: rows that another section took from this one, which was
+    not read.
+    """
     columns = ["loc", "lastmod", "fingerprint"]
     removed, added = [] if taken is None else [taken.select(columns)], []
     for receipt in run.all_rendered():

@@ -57,7 +57,7 @@ def publish(
     """Publish the rendered files of a run, or return the reason why not. Arguments that are None come from the run's
     options.
 
-    Raises Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
+    Raise Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
     overrule: by a gate, or because of objects that this state does not manage.
     """
     proposal = propose(run, force)
@@ -162,7 +162,7 @@ def reason_not_to_notify(run: Run, proposal: Proposal) -> str | None:
 def refusal(run: Run, proposal: Proposal) -> Refused:
     """Build the refusal: what, how much, where most of it is, how to look and how to publish anyway.
 
-    A site's gate that is refused only for what its sections' gates are refused for is not reported twice.
+    A gate of the site is left out if it is refused only because gates of its sections are.
     """
     named = [gate for gate in proposal.refused if "." in gate.name]
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")

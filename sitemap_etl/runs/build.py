@@ -73,7 +73,7 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
 
 
 def splits_of(run: Run) -> list[tuple[str, str]]:
-    """Section and label of the units of extract and transform."""
+    """Return section and label of the units of extract and transform."""
     return [(unit.section, unit.label) for unit in run.plan.units]
 
 

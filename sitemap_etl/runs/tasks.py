@@ -83,7 +83,7 @@ def demand_work(site: Site, environment: Environment) -> None:
 def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
     """Return the options and the time, if any, that a run was triggered with.
 
-    `defaults`: values of the form's fields. Raises ConfigError in the form's terms, before anything is written.
+    `defaults`: values of the form's fields. Raise ConfigError in the form's terms, before anything is written.
     """
     given = filled_in(defaults, conf)
     options = Options(
@@ -199,7 +199,7 @@ def _after_others(
     has_ended: Callable[[str], bool],
     patience: timedelta,
 ) -> Run:
-    """Call `begin` as soon as no other run is in progress, and return its run. Raises Unavailable after `patience`."""
+    """Call `begin` as soon as no other run is in progress, and return its run. Raise Unavailable after `patience`."""
     until = time.monotonic() + patience.total_seconds()
     while True:
         try:
@@ -389,7 +389,7 @@ def is_over(key: str, environment: Environment) -> bool:
 
 
 def publish(key: str, environment: Environment) -> dict[str, Any]:
-    """Publish the run and return its counts. Raises Refused if a gate fails."""
+    """Publish the run and return its counts. Raise Refused if a gate fails."""
     run = _open(key, environment)
     if run is None:
         return _published_before(key, environment)
@@ -462,8 +462,8 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
 def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
     """Notify engines, each independently of the others. Return the submissions that they accepted.
 
-    One that has taken what the run changed is not asked again. Raises Unavailable or Refused where one did not accept
-    it, or was not asked.
+    An engine that has accepted the run's changes is not asked again. Raise Unavailable or Refused if an engine did not
+    accept them or was not asked.
     """
     ended = ended_run(key, environment)
     if ended is not None and not _is_kept(key, environment):

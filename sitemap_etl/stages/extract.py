@@ -226,14 +226,14 @@ def without_section(section: str, error: Exception) -> str:
 
 
 def _referred(run: Run, split: Split) -> Extracted:
-    """Return a Parquet export's task result: its rows are known, and transform reads them where they are."""
+    """Return a Parquet export's task result: its rows are counted, and transform reads them from the export."""
     assert split.rows is not None
     return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
 
 @contextmanager
 def _scratch(unit: Unit) -> Iterator[Path]:
-    """Yield a folder for the rows of a task until they are staged. Raises Unavailable if the disk is full."""
+    """Yield a folder for the rows of a task until they are staged. Raise Unavailable if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
             yield Path(folder)
@@ -418,9 +418,9 @@ def _read_database(
 
 
 def lanes(run: Run) -> dict[int, tuple[str, int]]:
-    """Units of extract → their connection, and how many of its splits may be read at once; units without a limit: none.
+    """Return connection and number of parallel reads for each unit of extract whose connection has a limit.
 
-    Of several sections of one connection, the smallest `max_parallel` holds.
+    If several sections share a connection, the smallest `max_parallel` applies.
     """
     width: dict[str, int] = {}
     for section in run.site.sections.values():
@@ -437,7 +437,7 @@ def lanes(run: Run) -> dict[int, tuple[str, int]]:
 
 @contextmanager
 def one_moment(run: Run) -> Iterator[None]:
-    """While this is open, what this process reads of the connections that the plan names is of one moment each."""
+    """Read each connection that the plan names from one snapshot, until the end of the block."""
     for section in map(run.site.sections.__getitem__, run.read_sections()):
         source = section.source
         if isinstance(source, DatabaseSource) and source.database in {*run.plan.snapshots} - {*run.snapshots}:

@@ -96,7 +96,7 @@ def start_run(
     files survive a power cut. `split_rows`: rows per split of a Parquet export. `waits`: wait for sources that are not
     complete; False if a scheduler has waited already.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -186,7 +186,7 @@ def start_run(
 def _moment(
     work: Storage, base: Manifest | None, clock: datetime, given: datetime | None, options: Options
 ) -> datetime:
-    """Return the time of a run. Raises Refused as `moment_of`."""
+    """Return the time of a run. Raise Refused as `moment_of`."""
     return moment_of(
         clock,
         work.now(),
@@ -256,8 +256,8 @@ def _check_engines(site: Site) -> None:
 class _Sources:
     """The splits of every section that is read, and how those that keep a mirror are read.
 
-    `robots`: the rules that hold. `published`: sections that stay as they are where nothing of them is read.
-    Raises what the sources raise, of all of them at once.
+    `robots`: the rules that apply. `published`: sections that stay as published unless they are read. Raise what the
+    sources raise, of all of them at once.
     """
 
     def __init__(
@@ -524,8 +524,8 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     """Return the site's robots.txt: from `publish.root`, else from the site, else as it was last read.
 
     404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
-    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raise `Unavailable`
-    if none was read before either.
+    maintenance), the rules are unknown, and no disallowed page may be listed because of that. Raise `Unavailable` if
+    none was read before either.
     """
     publish = site.publish
     if publish.root is not None:

@@ -46,7 +46,7 @@ def take_lease(
     """Take the lease or renew it. Return the lease of another run that it was taken from, or None.
 
     A holder loses the lease when its time is over or its process on this host is gone. `gives_way`: returns True if
-    another holder has ended too. Raises AnotherRun if another live run holds the lease.
+    another holder has ended too. Raise AnotherRun if another live run holds the lease.
     """
     for _ in range(_TRIES):
         now = work.now()
@@ -85,7 +85,7 @@ def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
 
 @contextmanager
 def leased(work: Storage, run_id: str) -> Iterator[None]:
-    """Hold the lease within the block. Raises AnotherRun if another live run holds it."""
+    """Hold the lease within the block. Raise AnotherRun if another live run holds it."""
     take_lease(work, run_id)
     try:
         with renewing(lambda: take_lease(work, run_id)):
