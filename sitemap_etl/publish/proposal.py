@@ -413,8 +413,8 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         drift = proposal.drift[name] = sum(drifts, Drift())
         if drift.total:
             proposal.warnings.append(
-                f"{name}: this full read found changes that incremental reads had missed: {drift.missing:,} rows "
-                f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
+                f"{name}: this full read found changes that incremental reads had missed. Rows missing: "
+                f"{drift.missing:,}, out of date: {drift.stale:,}, gone from the source: {drift.gone:,}. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
     notices = Tally()

@@ -126,7 +126,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
             if manifest.run_id == run_id:
                 return manifest
         state.kept_manifest(layout.manifest(run_id))  # it may be there, and damaged
-        raise ConfigError(f"{run_id}: there is no such set. The sets are: {names}")
+        raise ConfigError(f"{run_id}: there is no such release. Choose from: {names}")
     newest = kept[0][1]
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):
