@@ -29,7 +29,7 @@ from sitemap_etl.partition import stretch
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.drafts import Draft
-from sitemap_etl.publish.gates import Scope, evaluate
+from sitemap_etl.publish.gates import GATES, Scope, evaluate
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Proposal, foreign_page
@@ -62,7 +62,7 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.snapshots import SnapshotWriter
 from sitemap_etl.state.store import State, put_document
 
-_GATES: Final = ("max_drop", "min_urls")
+_GATES: Final = frozenset(gate.name for gate in GATES if gate.of_rollback)
 """Gates that apply to a rollback."""
 
 
