@@ -233,6 +233,19 @@ def test_an_encoding_that_is_none_of_the_web_is_told_and_not_decoded(encoding: s
     assert report.files[0].rows == 1
 
 
+@pytest.mark.parametrize("encoding", ["US-ASCII", "ascii"])
+def test_a_file_that_declares_ascii_is_a_file_in_utf_8(encoding: str, tmp_path: Path) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x"), head="")
+    assert [f.code for f in checked(tmp_path, "sitemap.xml", data).findings] == []
+
+
+def test_latin_1_is_read_as_browsers_read_it(tmp_path: Path) -> None:
+    data = urlset(url("https://a.example/“x”"), head="").decode().encode("cp1252")
+    report = checked(tmp_path, "sitemap.xml", b'<?xml version="1.0" encoding="ISO-8859-1"?>\n' + data)
+    assert {f.code for f in report.findings} == {"not-utf8", "loc-not-ascii"}
+    assert "“x”" in str([f.example for f in report.findings])
+
+
 class Served:
     """A file with any Content-Type."""
 

@@ -205,6 +205,24 @@ def test_a_night_without_changes_ends_with_0_and_says_so(site: TestSite) -> None
     assert done.out.startswith("Nothing changed, nothing was written")
 
 
+def test_a_run_ends_with_its_time_and_the_sections_that_changed_most(site: TestSite) -> None:
+    for n in range(4):
+        site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
+    run(site, 1)
+    site.export("products", pages(103, lastmod="2026-10-01"))
+    site.export("s1", pages(38, start=2_001))
+    site.export("s2", pages(39, start=3_000))
+    site.export("s3", pages(41, start=4_000))
+    *_, most, time = run(site, 2).out.splitlines()
+    assert most == "most changes: products (3 added), s1 (2 removed), s2 (1 removed)"
+    assert re.fullmatch(r"time: (\d+\.\d s|< 0\.1 s|\d+ min \d+ s)", time)
+    assert "most changes" not in run(site, 3).out
+
+
+def test_three_sections_are_not_listed_again_below_their_table(site: TestSite) -> None:
+    assert "most changes" not in run(site, 1).out
+
+
 def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
     """Published, unchanged, dry, refused by a gate, refused otherwise, a broken source, a broken file."""
     statuses = []

@@ -108,6 +108,26 @@ def test_a_column_for_loc_that_is_not_found_is_asked_for() -> None:
     assert call("validate", "site.yaml").code == 0
 
 
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            "shop_id,ID,name",
+            """If addresses contain ID, add to from: query: SELECT *, '/p/' || "ID" AS loc FROM source""",
+        ),
+        ("name,shop_id", """'/p/' || "shop_id" AS loc FROM source"""),
+        ("loc,id", ""),
+        ("paid,name", ""),
+    ],
+)
+def test_a_column_of_ids_comes_with_the_select_that_makes_addresses_of_it(columns: str, said: str) -> None:
+    Path("pages.csv").write_text(f"{columns}\n" + ",".join("7" for _ in columns.split(",")) + "\n")
+    done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
+    assert "no column looks like the address of a page" in done.out
+    assert ("If addresses contain" in done.out) == bool(said)
+    assert said in " ".join(done.out.split())
+
+
 def test_from_nothing_it_writes_a_template_that_validates() -> None:
     done = call("init")
     assert done.code == 0

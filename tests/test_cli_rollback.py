@@ -81,6 +81,14 @@ def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None
     assert (done.code, done.err) == (2, "shop: the current release is the only one\n")
 
 
+def test_a_release_that_is_not_kept_is_answered_with_those_that_are(site: TestSite) -> None:
+    old = run(site, 1, "--json").json["run_id"]
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    run(site, 2)
+    done = call("rollback", site.path, "20200101T000000Z-0000")
+    assert (done.code, done.err) == (2, f"20200101T000000Z-0000: there is no such release. Choose from: {old}\n")
+
+
 @pytest.mark.parametrize("moved", [(), ("--moved",)])
 def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tuple[str, ...]) -> None:
     """Its pages are of another origin, and no engine takes them from a sitemap of this one."""

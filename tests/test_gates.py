@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.publish.gates import Dates, Outcome, evaluate, one_date, percent
+import sitemap_etl
+from sitemap_etl.publish.gates import GATES, Dates, Outcome, evaluate, one_date, percent
 from sitemap_etl.publish.order import receivers_first
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.settings import Gates
@@ -97,6 +98,17 @@ def test_each_gate_says_what_it_compares_and_from_when_on_it_applies() -> None:
         "the site would set the lastmod of 0 of 30 pages to the same value (0 %, max_same_date is 50 %)",
         "the site would list 30 URLs (min_urls is 1)",
     ]
+
+
+def test_every_limit_of_a_site_file_is_one_line_of_the_table_of_gates() -> None:
+    assert sorted(gate.name for gate in GATES) == sorted(Gates.model_fields)
+
+
+@pytest.mark.parametrize("name", ["max_growth", "max_undated"])
+def test_a_gate_is_named_in_the_settings_and_in_the_table_only(name: str) -> None:
+    package = Path(sitemap_etl.__file__).parent
+    naming = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if name in path.read_text("utf-8")}
+    assert naming == {"publish/gates.py", "settings/section.py"}
 
 
 def test_shares_are_told_as_people_read_them() -> None:

@@ -412,7 +412,7 @@ def test_a_full_read_tells_what_the_watermark_did_not_show(site: Catalog) -> Non
     drift = summary.drift["pages"]
     assert (drift.missing, drift.stale, drift.gone) == (1, 1, 1)
     (warning,) = [warning for warning in summary.warnings if "pages" in warning]
-    assert "1 rows missing, 1 out of date, 1 gone from the source" in warning
+    assert "Rows missing: 1, out of date: 1, gone from the source: 1." in warning
     assert site.night(4, full=True).summary.drift["pages"].total == 0
 
 

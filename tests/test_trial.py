@@ -288,4 +288,8 @@ def test_addresses_that_look_like_ids_are_noted(tmp_path: Path, locs: list[objec
     site = TestSite(tmp_path).section("p", [{"id": loc} for loc in locs], columns={"loc": "id"})
     done = call("validate", site.path, "--connect")
     assert done.code == 0
-    assert ("section p: its addresses are numbers such as 1, which is https://shop.example/1" in done.out) == numbers
+    warning = "p: its addresses are numbers such as 1, which is https://shop.example/1"
+    assert (f"section {warning}" in done.out) == numbers
+    assert any(text.startswith(warning) for text in site.night(1).summary.warnings) == numbers
+    site.section("p", [{"id": loc} for loc in [*locs, 9]], columns={"loc": "id"})
+    assert not any(text.startswith(warning) for text in site.night(2).summary.warnings), "it was read after the first"

@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_rejected
+from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_numbers, warn_of_rejected
 from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
@@ -413,8 +413,8 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         drift = proposal.drift[name] = sum(drifts, Drift())
         if drift.total:
             proposal.warnings.append(
-                f"{name}: this full read found changes that incremental reads had missed: {drift.missing:,} rows "
-                f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
+                f"{name}: this full read found changes that incremental reads had missed. Rows missing: "
+                f"{drift.missing:,}, out of date: {drift.stale:,}, gone from the source: {drift.gone:,}. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
     notices = Tally()
@@ -425,10 +425,13 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         example = f", e.g. {notice.examples[0]}" if notice.examples else ""
         proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
     reasons = proposal.reasons[name]
-    proposal.warnings += warn_of_bare(run, name, reasons["notes"], proposal.counts[name])
+    counts = proposal.counts[name]
+    proposal.warnings += warn_of_bare(run, name, reasons["notes"], counts)
+    if counts.added == counts.listed:
+        proposal.warnings += warn_of_numbers(name, run.parts(name), run.site.site)
     if (found := main_origin(run.parts(name))) is not None:
         origin, rows = found
-        extracted = proposal.counts[name].extracted + proposal.counts[name].carried
+        extracted = counts.extracted + counts.carried
         proposal.warnings.append(
             f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
             f"pages, write urls: {{same_as: [{origin}]}}"

@@ -29,7 +29,7 @@ from sitemap_etl.partition import stretch
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.drafts import Draft
-from sitemap_etl.publish.gates import Scope, evaluate
+from sitemap_etl.publish.gates import GATES, Scope, evaluate
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Proposal, foreign_page
@@ -62,7 +62,7 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.snapshots import SnapshotWriter
 from sitemap_etl.state.store import State, put_document
 
-_GATES: Final = ("max_drop", "min_urls")
+_GATES: Final = frozenset(gate.name for gate in GATES if gate.of_rollback)
 """Gates that apply to a rollback."""
 
 
@@ -126,7 +126,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
             if manifest.run_id == run_id:
                 return manifest
         state.kept_manifest(layout.manifest(run_id))  # it may be there, and damaged
-        raise ConfigError(f"{run_id}: there is no such set. The sets are: {names}")
+        raise ConfigError(f"{run_id}: there is no such release. Choose from: {names}")
     newest = kept[0][1]
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):

@@ -415,11 +415,11 @@ class _Sources:
             self.environment.detail(f"section {section.name}: rows without {unseen.column} are not counted: {error}")
             return
         if count > 0:
-            rows = "1 row has" if count == 1 else f"{count:,} rows have"
+            rows, them = ("1 row has", "it") if count == 1 else (f"{count:,} rows have", "them")
             self._warn(
                 section,
-                f"{rows} NULL in {unseen.column}, which no comparison with :since yields, so they are not listed. To "
-                f"list them, write in place of the comparison: {unseen.line}",
+                f"{rows} NULL in {unseen.column}, which no comparison with :since yields. To list {them}, write in "
+                f"place of the comparison: {unseen.line}",
             )
 
     def _warn(self, section: Section, text: str) -> None:
@@ -477,8 +477,8 @@ class _Sources:
         if use is not None:
             self._warn(
                 section,
-                f"the SELECT names the time ({use}), so that rows become others without being written. It is read in "
-                f"full every run. To read only what changed, add to its WHERE:\n  {also_due(use)}",
+                f"the SELECT names the time ({use}), so rows can appear without being changed. It is read in full "
+                f"every run. To read only what changed, add beside the comparison with :since:\n  {also_due(use)}",
             )
             return replace(everything, because=f"its SELECT names the time ({use})")
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
