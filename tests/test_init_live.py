@@ -55,6 +55,11 @@ def test_a_malformed_address_is_a_mistake_of_the_call(tmp_path: Path, address: s
     assert (done.code, "is not an http or https address" in done.err) == (2, True), done.err
 
 
+def test_an_empty_value_is_a_mistake_of_the_call(tmp_path: Path) -> None:
+    done = call("init", tmp_path / "shop.yaml", "--from", "")
+    assert (done.code, "got an empty value" in done.err) == (2, True), done.err
+
+
 def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: str) -> None:
     names = ["maps/product-sitemap1.xml", "maps/product-sitemap2.xml", "maps/page-sitemap1.xml"]
     put("maps/sitemap_index.xml", *(f"{live}/{name}" for name in names), index=True)

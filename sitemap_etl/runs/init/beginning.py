@@ -206,6 +206,8 @@ def _beyond_ascii(rows: pa.Table) -> str:
 
 
 def _recognized(text: str) -> Recognized:
+    if not text:
+        raise InvalidSource("--from: expected an export, a table, a database or an address, got an empty value")
     try:
         return recognize(text)
     except NothingFound as error:
