@@ -66,7 +66,7 @@ def test_a_killed_run_is_reported_and_recorded_and_the_next_one_publishes(
         assert f"The process of the run was killed by {number.name}" in err
         assert f"The file opened last was {site.folder}/products." in err
         assert words in err
-        assert "sitemap_etl_run_failed" in (site.folder / "run.prom").read_text()
+        assert 'status="failed"} 1\n' in (site.folder / "run.prom").read_text()
         (told,) = ear.requests
         assert words in told.json["reason"]
         assert told.json["status"] == "failed"
