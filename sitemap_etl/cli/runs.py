@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sitemap_etl import trail
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli.loading import loading
 from sitemap_etl.cli.logs import Level, put_line
@@ -118,6 +119,8 @@ def run(
 
             check_target(against)
         site = read_site(site_file)
+        noted = None if metrics is None else str(metrics)
+        trail.works_on(site_file=str(site_file.absolute()), dry_run=dry_run, metrics=noted)
         fixed = moment(now)
         options = Options(
             sections=section,

@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from sitemap_etl import engines, limits, sources, web
+from sitemap_etl import engines, limits, sources, trail, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
@@ -112,6 +112,7 @@ def start_run(
     now = _moment(work, base, environment.clock(), given, options)
     run_id = new_run_id(now, after="" if base is None else base.run_id, work=work)
     note(run=run_id)
+    trail.works_on(run_id=run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     demand_conditions(work)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from sitemap_etl.dates import instant
@@ -152,4 +153,13 @@ def _is_gone(lease: Lease) -> bool:
         return True
     except PermissionError:  # it is somebody else's
         return False
-    return False
+    return _is_zombie(lease.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Return True if the process was killed, and its parent has not asked how it ended. Containers keep such ones."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
+    except OSError:  # it is gone, or this is not Linux
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
+from sitemap_etl import trail
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.files import tables
@@ -162,6 +163,11 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
     Errors of the file become Denied, Unavailable or InvalidSource.
     """
+    with trail.reads(file.path):
+        yield from _opened(file, stream=stream)
+
+
+def _opened(file: File, *, stream: bool) -> Iterator[pa.NativeFile]:
     if file.data is not None:
         with pa.BufferReader(file.data) as buffer:
             yield buffer
@@ -235,6 +241,7 @@ class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no type
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         at = self._places[path]
+        trail.opens(path)
         if not self._files[at].remote:
             return self._local.open_input_file(path)
         with self._lock:
