@@ -35,7 +35,7 @@ def test_an_encoding_of_the_web_is_decoded(label: str, text: str) -> None:
     "label",
     ["punycode", "idna", "utf-7", "base64", "zlib", "rot13", "unicode_escape", "hz", "cp037", "none", "", "a\0b", "ü"],
 )
-def test_any_other_codec_is_none(label: str) -> None:
+def test_any_other_codec_is_unknown(label: str) -> None:
     assert codec_of(label) is None
     assert decoded(b"a-b", label) is None
 
