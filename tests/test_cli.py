@@ -164,7 +164,7 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
         (["check", "x.xml", "--fail-on", "info"], "--fail-on"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
+def test_a_wrong_call_is_reported_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
     done = call(*arguments)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -175,7 +175,7 @@ def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], 
     assert with_json.json["error"]
 
 
-def test_a_time_that_is_none_is_told(site: TestSite) -> None:
+def test_an_invalid_time_is_reported(site: TestSite) -> None:
     done = call("run", site.path, "--now", "tomorrow")
     assert done.code == 2
     assert "--now tomorrow: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z" in done.err
@@ -198,7 +198,7 @@ def test_progress_goes_to_stderr_in_plain_lines(site: TestSite) -> None:
     assert "\x1b" not in done.out + done.err
 
 
-def test_a_night_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
+def test_a_run_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
     run(site, 1)
     done = run(site, 2)
     assert done.code == 0
@@ -414,7 +414,7 @@ def test_a_run_of_some_rows_is_not_published(site: TestSite) -> None:
     assert len(site.public().locs()) == 100
 
 
-def test_explain_ends_with_1_where_a_url_is_not_listed(site: TestSite) -> None:
+def test_explain_ends_with_1_if_a_url_is_not_listed(site: TestSite) -> None:
     run(site, 1)
     assert call("explain", site.path, "/p/000001").code == 0
     done = call("explain", site.path, "/p/000001", "/p/nothing", "--json")
@@ -443,7 +443,7 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     assert (as_json["written"], as_json["deleted"]) == (0, 0)
 
 
-def test_where_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
+def test_if_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
     site.keys["publish"] = "./public"
     run(site, 1)
     site.export("products", [])
@@ -501,7 +501,7 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     assert "INDEXNOW_KEY" in done.err
 
 
-def test_validate_connect_ends_with_3_where_only_an_answer_is_missing(
+def test_validate_connect_ends_with_3_if_only_an_answer_is_missing(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", "postgresql://reader:geheim@127.0.0.1:1/shop")
@@ -546,13 +546,13 @@ def test_a_store_that_does_not_answer_ends_every_command_with_3(
     assert (with_json.code, with_json.json["status"]) == (3, "failed")
 
 
-def test_a_machines_own_trouble_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machines_own_trouble_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
     told = capsys.readouterr().err
     assert told == "No space left on device (/tmp/x). The published files are valid; fix that and run again\n"
 
 
-def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_is_reported_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 70
     out = capsys.readouterr().out
     told = Done(70, out, "").json

@@ -292,7 +292,7 @@ def test_addresses_of_a_sample_are_judged_by_the_rules_of_a_run(odd: str, rule: 
         runs(61)
 
 
-def test_pages_on_another_host_are_told_of() -> None:
+def test_pages_on_another_host_are_reported() -> None:
     Path("x.csv").write_text("loc\n" + "".join(f"https://{'b' if n == 9 else 'a'}.example/{n}\n" for n in range(10)))
     site = started("x.csv")
     assert site["urls"] == {"bare": "reject"}
@@ -349,7 +349,7 @@ def test_an_export_without_rows_is_a_beginning_too() -> None:
     assert call("validate", "site.yaml", "--connect").code == 0
 
 
-def test_a_path_beside_the_folder_of_the_site_file_is_told_from_there() -> None:
+def test_a_path_beside_the_folder_of_the_site_file_is_reported_from_there() -> None:
     Path("exports").mkdir()
     Path("exports/p.csv").write_text("loc\n/a\n")
     assert call("init", "sites/shop.yaml", "--from", "exports/p.csv", "--site", "https://shop.example").code == 0
@@ -553,7 +553,7 @@ def test_several_sources_become_several_sections(tmp_path: Path, monkeypatch: py
     assert call("run", "site.yaml").code == 0
 
 
-def test_a_table_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE product (url TEXT)")
         db.execute("CREATE TABLE stock (n INT)")

@@ -166,7 +166,7 @@ def test_a_rollback_below_the_least_number_of_pages_is_refused_until_it_is_force
 
 @pytest.mark.parametrize("time", ["0206-11-20T02:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 @pytest.mark.parametrize("command", ["run", "rollback"])
-def test_a_year_that_nobody_means_is_told(site: TestSite, command: str, time: str) -> None:
+def test_a_year_that_nobody_means_is_reported(site: TestSite, command: str, time: str) -> None:
     run(site, 1)
     done = call(command, site.path, *at(time))
     assert (done.code, done.out) == (2, "")

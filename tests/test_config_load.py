@@ -293,7 +293,7 @@ def test_the_address_of_the_files_ends_in_a_slash(tmp_path):
         ("https://www.shop.example/", "other_host"),
     ],
 )
-def test_the_scope_of_sitemaps_is_told(at, scope):
+def test_the_scope_of_sitemaps_is_reported(at, scope):
     assert scope_problem("https://shop.example", at) == scope
 
 

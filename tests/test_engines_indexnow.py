@@ -177,7 +177,7 @@ def test_any_other_403_is_a_refusal(world: World, body: str) -> None:
         world.submit("r1", [("/a", "added", None)])
 
 
-def test_a_broken_off_submission_goes_on_where_it_stopped(world: World) -> None:
+def test_an_interrupted_submission_continues_where_it_stopped(world: World) -> None:
     table = many(world, 25_000)
     world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
     world.side.faults = [Reply(403)]
@@ -308,7 +308,7 @@ def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
         ),
     ],
 )
-def test_where_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
+def test_if_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
     world: World, values: dict[str, Any], words: str
 ) -> None:
     world.settings = {"max_share": 0.2}
@@ -343,7 +343,7 @@ def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: Worl
     assert world.submit("r1", [("/a", "added", None)], all=True).sent == 1
 
 
-def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world: World) -> None:
+def test_runs_that_no_engine_was_sent_are_sent_with_the_next_one(world: World) -> None:
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], pending_runs=("r0", "r1")).sent == 3
     assert world.posts() == [["/b", "/a", "/c"]]
@@ -351,7 +351,7 @@ def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world
     assert (nothing.status, nothing.sent, nothing.details) == ("nothing", 0, {"requests": 0, "left": 0})
 
 
-def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:
+def test_pending_runs_count_towards_the_share(world: World) -> None:
     world.settings = {"max_share": 0.2}
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     result = world.submit("r2", [("/c", "added", None)], pending_runs=("r1",), listed=10)

@@ -62,7 +62,7 @@ def test_the_counts_of_a_run_are_added_up_once() -> None:
 # --- what is usual ------------------------------------------------------------------------------------
 
 
-def test_thirty_nights_are_shown_with_what_is_usual() -> None:
+def test_thirty_runs_are_shown_with_what_is_usual() -> None:
     page = Page(rendered(Around(runs())))
     assert "listed 1,030 usually 1,001 to 1,029" in page.text
     assert "added 10 usually 10 to 12" in page.text
@@ -75,19 +75,19 @@ def test_thirty_nights_are_shown_with_what_is_usual() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"), [(700, "unusually few"), (1_400, "unusually many"), (1_035, ""), (990, "")]
 )
-def test_a_night_that_is_unlike_the_others_says_so(listed: int, said: str) -> None:
+def test_a_run_that_is_unlike_the_others_says_so(listed: int, said: str) -> None:
     text = Page(rendered(Around(runs(attempt(30, listed))))).text
     found = re.search(r"listed [0-9,]+ (unusually \w+)?", text)
     assert found
     assert (found[1] or "") == said
 
 
-def test_of_a_few_nights_nothing_is_usual() -> None:
+def test_a_few_runs_have_no_usual_values() -> None:
     text = Page(rendered(Around(runs(count=5)))).text
     assert "usually" not in text.replace("what it usually takes", "").replace("usually relative", "")
 
 
-def test_a_night_alone_has_no_pictures() -> None:
+def test_a_run_alone_has_no_pictures() -> None:
     page = Page(rendered(Around([attempt(1)])))
     assert "Is this normal?" not in page.text
     assert not page.tags("svg")
@@ -177,7 +177,7 @@ def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
     assert (folder / first / "report.html").read_text().count(second) == 1  # its nights are those up to its own
 
 
-def test_a_dry_run_stands_beside_its_own_page_alone(tmp_path: Path) -> None:
+def test_a_dry_run_is_beside_its_own_page_alone(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first = site.night(1).run.run_id
     site.export("products", pages(110))

@@ -134,7 +134,7 @@ def _export(site: Site, count: int) -> None:
     (Path(site.publish.to).parent / "pages0.csv").write_text(f"loc,lastmod\n{rows}")
 
 
-def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_told_that_it_was_overtaken(site: Site) -> None:
+def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_overtaken(site: Site) -> None:
     _export(site, 40)
     tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
     _export(site, 10)

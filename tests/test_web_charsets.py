@@ -81,7 +81,7 @@ def test_every_label_of_the_standard_has_an_encoding_except_those_that_no_text_i
         "ü",
     ],
 )
-def test_any_other_codec_is_none(label: str) -> None:
+def test_any_other_codec_is_unknown(label: str) -> None:
     assert codec_of(label) is None
     assert decoded(b"a-b", label) is None
 

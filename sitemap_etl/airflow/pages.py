@@ -56,7 +56,7 @@ def make_pages() -> FastAPI:
 
 
 def not_shown(request: Request, why: Exception) -> Response:
-    """Return the page that says why there is no other."""
+    """Return the page with the reason for which there is nothing to show."""
     assert isinstance(why, NotShown)
     return _html(render_note(request.path_params["dag_id"], why.headline, str(why)), why.status)
 

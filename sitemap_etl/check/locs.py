@@ -306,7 +306,7 @@ def _bad_characters(urls: Any) -> np.ndarray:
 
 
 def _suspected(locs: Any, offsets: np.ndarray, faults: Faults, home: str) -> None:
-    """Report URLs that are most likely not as they were meant, as a run notes them."""
+    """Report URLs that are probably mistakes, like the notes of a run."""
     wrong = made_of_no_address(locs, home)
     faults.rows("loc-no-address", wrong, locs, offsets)
     for note, mask in suspected(locs, home):

@@ -172,7 +172,7 @@ def _low(window: tuple[str, str | None]) -> str:
 
 
 class Provenance:
-    """The manifests of a state from one of them back. Each is read once, and only if it is needed."""
+    """The manifests of a state, from one manifest back. Each is read once, and only if needed."""
 
     def __init__(self, state: State, manifest: Manifest, shelf: Shelf) -> None:
         self.state = state

@@ -187,7 +187,7 @@ def _look(
     which: pc.Expression,
     found: dict[str, Rows],
 ) -> None:
-    """Look in one table of a run's report for rows of which `which` holds."""
+    """Search one table of a run's report for the rows that `which` selects."""
     table = report.splits.tables.get(name)
     if table is None or work.stat(table.key) is None:
         return

@@ -260,7 +260,7 @@ def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
 
 
 def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
-    """Return the manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
+    """Return the manifest, with the current and recent bytes of keys. `at`: now, by the clock of `work`."""
     if base is None:
         return manifest
     now = {file.key: file.stored_sha256 for file in manifest.files()}

@@ -76,7 +76,7 @@ class Proposal:
 
 
 def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
-    """Gather a run's receipts into a proposal, and visit its new pages if a gate asks for it.
+    """Gather a run's task results into a proposal, and visit its new pages if a gate asks for it.
 
     `force`: gates that are overruled; None: the run's own.
 
@@ -442,10 +442,10 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
 
 
 def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
-    """Return the sections' states with the rows that were removed lately, of those sections that date by fingerprint.
+    """Return the states of sections with a fingerprint, with their recently removed rows.
 
-    Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
-    or came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
+    If such a row comes back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago, or
+    came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
     """
     sections = dict(proposal.sections)
     taken = taken_pages(run, run.all_rendered())

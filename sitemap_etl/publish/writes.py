@@ -128,5 +128,5 @@ def _put_once(run: Run, public: Storage, claim: Claim, item: Object, data: bytes
             sha256=sha256,
         )
     except Unavailable:
-        claim.hold()  # other bytes than were put may be those of a run that took over
+        claim.hold()  # different bytes can be from a run that took over
         raise

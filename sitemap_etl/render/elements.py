@@ -1,7 +1,7 @@
 """The extension elements of an entry: a nested column → one string a row, empty if there is nothing.
 
-A list is rendered as the one long column of its elements; the elements of a row are neighbors, so the row's text is the
-same bytes under fewer offsets, without a copy.
+A list is rendered as one long column of its elements. The elements of a row are neighbors, so the row's text is the
+same bytes with fewer offsets, without a copy.
 """
 
 from __future__ import annotations

@@ -77,13 +77,12 @@ def roll_back(
     moved: bool = False,
     now: datetime | None = None,
 ) -> Finished | None:
-    """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
+    """Publish an older release as a new run, with unchanged rows. Numbers of shards are never reused.
 
-    `run_id`: the set; without it, the last one that differs from the current. Return None
-    if that release is current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop`
-    and `min_urls` can refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current
-    release does not matter.
-    Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `run_id`: the release; by default the last one that differs from the current. Return None if that release is
+    current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls` can
+    refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current release does not
+    matter. Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
     `moment_of`.
     """
     options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)

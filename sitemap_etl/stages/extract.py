@@ -178,7 +178,7 @@ def reads_changes_only(section: Section, environment: Environment) -> bool:
 
 
 def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
-    """Extract unit `n` of the plan. Return its receipt.
+    """Extract unit `n` of the plan. Return its task result.
 
     `final`: no other attempt follows, so that a section with `on_error: keep` is held now. Otherwise
     Unavailable is raised for the next attempt.
@@ -325,7 +325,7 @@ class _Keyed:
         self.pending, self.rows, self.bytes = [], 0, 0
         if self.writer is None:
             self.writer = SpoolWriter(self.path, table.schema, SLOTS)
-        # Few rows make few messages: each has a price of its own, and stands for neighbouring slots.
+        # Few rows make few messages, each for neighboring slots, because every message has a cost.
         parts = min(SLOTS, 1 << max(0, (table.num_rows // _MESSAGE_ROWS).bit_length() - 1))
         part = slots(table.column(KEY)).astype(np.int64) * parts // SLOTS
         order, starts = grouped(part, parts)

@@ -157,7 +157,7 @@ def _by_slot(rows: pa.Table) -> Routed:
 
 
 def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Merge unit `n` of the merge plan and apply the rules to the result. Return the receipt of transform.
+    """Merge unit `n` of the merge plan and apply the rules to the result. Return the same task result as transform.
 
     `final`: as for transform.
     """

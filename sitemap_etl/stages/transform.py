@@ -294,7 +294,7 @@ class Inventory:
         return ends is not None
 
     def _writer(self) -> SpoolWriter:
-        """Return the writer of the spool, begun with the first rows that it takes, or with what is known of all."""
+        """Return the writer of the shuffle file, started with its first rows, or with the known facts of all rows."""
         if self.writer is None:
             self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
         return self.writer
@@ -306,7 +306,7 @@ class Inventory:
         return routing_borders([], locs.take(pa.array(at)).to_pylist(), self.expected, len(locs) // _MESSAGE_ROWS)
 
     def finish(self) -> Transformed:
-        """Put the files of this attempt. Return their part of the receipt."""
+        """Put the files of this attempt. Return their part of the task result."""
         self._flush()
         aside = {}
         for kind, writer in self.aside.items():

@@ -154,7 +154,7 @@ def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
 
 
 def _note_addresses(batch: Batch, loc: pa.Array, rules: Rules, notes: Tally) -> None:
-    """Count addresses that are most likely not as they were meant; examples are the values of the source."""
+    """Count addresses that are probably mistakes. Examples are the values of the source."""
     if not len(loc):
         return
     raw = batch.table.column("loc")

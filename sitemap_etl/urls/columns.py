@@ -345,7 +345,7 @@ def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
         except (Rejected, UnicodeDecodeError):
             origin = ""
         if not origin or not array[at].as_py().startswith(f"{origin}/"):
-            return  # its neighbours are likely as odd: they are normalized one by one
+            return  # its neighbors are probably as odd: they are normalized one by one
         yield f"{origin}/", origin
         left = pc.and_not(left, pc.starts_with(array, pattern=f"{origin}/").fill_null(False))
 

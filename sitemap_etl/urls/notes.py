@@ -1,4 +1,4 @@
-"""Notes on addresses that are listed, but are most likely not as they were meant.
+"""Notes on addresses that are listed, but are probably mistakes.
 
 Buffers are searched for the bytes that such addresses have. Patterns are applied only if some are found.
 """
