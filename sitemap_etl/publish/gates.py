@@ -124,7 +124,7 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
 
 
 class Measured(Frozen):
-    """The value of a gate, its limit, and what follows from them if nobody forces the gate."""
+    """The value of a gate and its limit, with the status and message that they have unless the gate is forced."""
 
     status: GateStatus
     value: float
@@ -136,8 +136,8 @@ class GateKind(Frozen):
     """A gate.
 
     `name`: its key in `gates`. `measure`: from the words for its scope, the scope and the limits; None if it is off.
-    `clear`: removes from a section's outcome what the forced gate has let through, so that it does not stop the site.
-    `most`: what a refusal shows, as `where_most` does. `of_rollback`: True if it applies to rollbacks too.
+    `clear`: removes the numbers that the forced gate let through from a section's outcome, so that they do not stop the
+    site. `most`: the URLs or reasons that a refusal shows (`where_most`). `of_rollback`: it applies to rollbacks too.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Share(Frozen):
         return (self.whole if self.counted is None else self.counted) >= self.least
 
     def against(self, gate: str, limit: float, would: str) -> Measured:
-        """Return the outcome of a gate with this limit. `would`: what the run would do, for the message."""
+        """Return the outcome of a gate with this limit. `would`: the beginning of the message, about the run."""
         few = "" if self.holds or not self.part else self.few
         message = f"{would} ({percent(self.value)}, {gate} is {percent(limit)}{few})"
         status: GateStatus = "ok"
