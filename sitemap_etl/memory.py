@@ -53,7 +53,9 @@ def keep_memory() -> None:
 def ran_out(error: BaseException) -> bool:
     """Return True if the error, or one that it was translated from, says that there is no memory for more."""
     seen: BaseException | None = error
-    while seen is not None:
+    known: set[int] = set()  # an error can be the context of its own cause
+    while seen is not None and id(seen) not in known:
+        known.add(id(seen))
         if isinstance(seen, MemoryError) or (isinstance(seen, OSError) and seen.errno == errno.ENOMEM):
             return True
         if isinstance(seen, RuntimeError | ImportError) and any(words in str(seen) for words in _NO_MEMORY):

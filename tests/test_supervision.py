@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from sitemap_etl import trail
+from sitemap_etl.memory import ran_out
 from tests.support.command import PROGRAM, process
 from tests.support.engines import Reply, Side
 from tests.support.sites import TestSite, pages
@@ -123,6 +125,14 @@ def test_too_little_address_space_is_refused_before_anything_is_read(site: TestS
     assert done.returncode == 3
     assert "Not enough memory: 2,000 MB of address space are needed at least" in done.stderr
     assert not (site.folder / "public").exists() or not any((site.folder / "public").glob("*.xml*"))
+
+
+def test_errors_that_are_each_other_s_context_are_looked_at_once() -> None:
+    first, second = ValueError("first"), OSError(errno.ENOMEM, "no memory")
+    first.__context__, second.__context__ = second, first
+    assert ran_out(first)
+    second.errno = errno.EIO
+    assert not ran_out(first)
 
 
 def test_the_note_names_the_files_that_are_being_read(tmp_path: Path) -> None:
