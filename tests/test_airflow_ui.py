@@ -296,7 +296,7 @@ def shop(served: Served) -> Iterator[Shop]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1_800)
-def test_killed_marked_and_cleared_runs_leave_the_set_as_it_is_and_the_way_free(shop: Shop) -> None:
+def test_killed_marked_and_cleared_runs_keep_the_release_and_block_no_later_run(shop: Shop) -> None:
     desk = shop.desk
     shop.pages(100)
 
