@@ -38,7 +38,7 @@ def run(site: TestSite, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.thorough
 @pytest.mark.timeout(1_800)
 @pytest.mark.skipif(shutil.which("cc") is None and not os.environ.get("CI"), reason="needs a C compiler")
-def test_a_run_ends_with_one_message_whichever_allocation_fails(tmp_path: Path, failing: Path) -> None:
+def test_a_run_ends_with_one_message_if_any_memory_allocation_fails(tmp_path: Path, failing: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(50))
     ends = set()
     for point in range(POINTS):

@@ -33,12 +33,12 @@ def judged(folder: Path, case: Case) -> tuple[bool, int, list[str]]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_an_original_has_no_findings(name: str, tmp_path: Path) -> None:
+def test_an_intact_example_has_no_findings(name: str, tmp_path: Path) -> None:
     assert checked(tmp_path, originals(name)).findings == []
 
 
 @pytest.mark.thorough
-def test_every_planted_fault_is_found_and_nothing_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_planted_fault_is_found_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One test for all, so that recall and precision are of all; whatever is lost or untrue is named."""
     found = findings = 0
     lost: list[str] = []
@@ -59,7 +59,7 @@ def test_every_planted_fault_is_found_and_nothing_beside_it(tmp_path: Path, caps
     assert (lost, untrue) == ([], [])
 
 
-def test_the_corpus_is_large_and_no_fault_is_planted_twice() -> None:
+def test_the_corpus_is_large_and_plants_no_fault_twice() -> None:
     assert len(cases()) >= 400
     assert [name for name, count in Counter(case.name for case in cases()).items() if count > 1] == []
 
@@ -69,7 +69,7 @@ BEYOND = ("another element of XHTML", "two articles of a page")
 """The schemas let in any element of XHTML, and any number of articles; Google does not."""
 
 
-def test_the_schemas_agree() -> None:
+def test_the_xml_schemas_accept_the_originals_and_refuse_faults_of_structure() -> None:
     """They take the originals, and refuse what has a fault of shape."""
     folder = schema_folder()
     schemas = {

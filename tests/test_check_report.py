@@ -31,14 +31,14 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
-    "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_given_up_for_all_of_its_files"),
+    "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_abandoned_for_all_its_files"),
     "redirect": (test_check_web, "test_a_redirect_is_followed_and_reported"),
     "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
     "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_reported"),
-    "target-invalid": (test_check_edges, "test_an_invalid_target_is_reported_beside_the_others"),
-    "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
-    "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
-    "partly-read": (test_check_files, "test_no_more_than_the_limit_is_unpacked_and_that_is_reported"),
+    "target-invalid": (test_check_edges, "test_an_invalid_target_is_reported_along_with_the_others"),
+    "defect": (test_check_edges, "test_a_failure_to_read_one_file_is_a_finding_of_that_file"),
+    "not-finished": (test_check_edges, "test_when_max_time_ends_the_report_has_checked_files_and_names_the_rest"),
+    "partly-read": (test_check_files, "test_decompression_stops_at_the_limit_and_is_reported"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
     **dict.fromkeys(
         test_check_pages.FAULTS,
