@@ -165,14 +165,14 @@ KINDS = [*TOKENS, "encoding"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_check_and_strict_parsers_agree_on_mutants(kind: str, tmp_path: Path) -> None:
+def test_check_and_strict_parsers_agree_on_damaged_files(kind: str, tmp_path: Path) -> None:
     compare(kind, 100, tmp_path)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", KINDS)
-def test_check_and_strict_parsers_agree_on_mutants_with_every_token(kind: str, tmp_path: Path) -> None:
+def test_check_and_strict_parsers_agree_on_damaged_files_with_every_token(kind: str, tmp_path: Path) -> None:
     used = compare(kind, 5000 if ALL else 600, tmp_path)
     assert used >= ({*ENCODINGS, *CODECS} if kind == "encoding" else set(TOKENS[kind]))
 
@@ -205,7 +205,7 @@ def test_a_malformed_declaration_is_reported_and_the_entries_are_still_checked(h
         ('xmlns:xml="urn:a"', "namespace-declaration"),
     ],
 )
-def test_a_wrong_namespace_on_the_root_is_reported_with_its_place(attribute: str, code: str, tmp_path: Path) -> None:
+def test_a_wrong_namespace_on_the_root_is_reported_with_its_line(attribute: str, code: str, tmp_path: Path) -> None:
     path = tmp_path / "sitemap.xml"
     path.write_text(document(root=f"<urlset {XMLNS} {IMAGE} {attribute}>"), encoding="utf-8")
     (found,) = (f for f in check([str(path)], options=Options()).findings if f.code in SYNTAX)
