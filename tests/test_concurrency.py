@@ -138,7 +138,7 @@ def changed(site: TestSite, *names: str) -> None:
         site.export(name, rows)
 
 
-def test_while_a_file_is_staged_the_next_one_is(tmp_path: Path) -> None:
+def test_files_are_staged_concurrently(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("a", pages(50), shards=SMALL)
     site.environment = Meeting("/0.xml", "/1.xml").around(site.environment)
 
@@ -177,7 +177,7 @@ POINTS: dict[str, Callable[[], Pausing]] = {
         for point in POINTS
     ],
 )
-def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says_who_was_first(
+def test_a_run_overtaken_while_paused_writes_nothing_public_and_names_the_other_run(
     tmp_path: Path, s3: S3Server, point: str, store: str
 ) -> None:
     bucket = s3.bucket()
@@ -203,7 +203,7 @@ def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says
 
 
 @pytest.mark.parametrize("key", ["sitemap-b-00001.xml.gz", "sitemap-a-00001.xml.gz"])
-def test_a_put_that_slept_past_its_claim_changes_nothing(tmp_path: Path, key: str) -> None:
+def test_a_put_delayed_past_its_claim_changes_nothing(tmp_path: Path, key: str) -> None:
     """Held between the look at its claim and the put. The winner changes the one file, and leaves the other."""
     site = TestSite(tmp_path, site="http://127.0.0.1:9")
     published_ahead(site)
@@ -223,7 +223,7 @@ def test_a_put_that_slept_past_its_claim_changes_nothing(tmp_path: Path, key: st
     assert site.night(5).summary.status == "unchanged"
 
 
-def test_of_two_processes_at_once_one_publishes_and_the_other_names_the_holder(tmp_path: Path) -> None:
+def test_of_two_simultaneous_runs_one_publishes_and_the_other_names_it(tmp_path: Path) -> None:
     with Laboratory(tmp_path) as one, Laboratory(tmp_path) as other:
         for lab in (one, other):
             lab.site.section("a", pages(300), shards=SMALL)
@@ -254,7 +254,7 @@ ATTEMPTS: dict[str, Callable[[], Pausing]] = {
 
 
 @pytest.mark.parametrize("point", ATTEMPTS)
-def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path, point: str) -> None:
+def test_after_a_retry_took_over_the_first_attempt_of_a_run_writes_nothing(tmp_path: Path, point: str) -> None:
     """As when a scheduler takes a task for dead that only sleeps, wherever that is."""
     from sitemap_etl.publish.publish import publish
     from sitemap_etl.stages.run import open_run
@@ -277,7 +277,7 @@ def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_pa
 
 
 @pytest.mark.parametrize("point", ["after the claim", "after a public write"])
-def test_a_first_try_that_wakes_while_the_retry_is_at_it_writes_no_more(tmp_path: Path, point: str) -> None:
+def test_a_first_attempt_that_resumes_during_its_retry_writes_nothing(tmp_path: Path, point: str) -> None:
     """Both are the same run: which of them holds the claim is not told by its id."""
     from sitemap_etl.publish.publish import publish
     from sitemap_etl.stages.run import open_run

@@ -113,7 +113,7 @@ def growth() -> Growth:
         (1, "bytes", 380_000_000),
     ],
 )
-def test_a_million_rows_more_cost_no_more_than(
+def test_the_cost_of_another_million_rows_is_bounded(
     night: int, kind: str, most: int, growth: list[dict[str, float]]
 ) -> None:
     print(growth)

@@ -209,7 +209,7 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
         *([pytest.param(SMALLER, "seaweedfs", id="smaller-seaweedfs")] if ALL else []),
     ],
 )
-def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_finishes(
+def test_a_publish_killed_after_any_write_leaves_valid_files_and_the_next_run_completes_it(
     laboratory: Callable[..., Laboratory],
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,7 +232,7 @@ def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_f
 
 
 @pytest.mark.thorough
-def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
+def test_a_publish_killed_just_before_a_deciding_write_is_completed_too(
     laboratory: Callable[..., Laboratory],
 ) -> None:
     lab = laboratory(**GROWN.site())
@@ -248,7 +248,7 @@ def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
 
 
 @pytest.mark.thorough
-def test_a_publish_that_was_killed_is_finished_though_what_named_it_was_lost(
+def test_a_killed_publish_is_completed_after_current_json_was_lost_and_repaired(
     laboratory: Callable[..., Laboratory],
 ) -> None:
     """`state verify --repair` makes `current.json` again, with the intent that it named."""
@@ -270,7 +270,7 @@ def test_a_publish_that_was_killed_is_finished_though_what_named_it_was_lost(
 
 
 @pytest.mark.thorough
-def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callable[..., Laboratory]) -> None:
+def test_a_run_killed_before_publishing_changes_no_public_file(laboratory: Callable[..., Laboratory]) -> None:
     lab = laboratory(**GROWN.site())
     GROWN.prepare(lab)
     lab.keep()
@@ -344,7 +344,7 @@ def elsewhere(lab: Laboratory, then: str) -> Elsewhere:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("then", THEN)
-def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_nothing_had_been(
+def test_after_a_killed_run_a_different_source_is_published_as_without_the_kill(
     laboratory: Callable[..., Laboratory], then: str
 ) -> None:
     """Files that this source leaves alone come back from their snapshots."""
@@ -360,7 +360,7 @@ def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_noth
 
 
 @pytest.mark.thorough
-def test_on_the_way_back_from_a_killed_run_no_url_is_unlisted(laboratory: Callable[..., Laboratory]) -> None:
+def test_completing_a_killed_run_unlists_no_url(laboratory: Callable[..., Laboratory]) -> None:
     """The run that goes on is killed as well, after each write that a crawler sees or that decides, and a fifth of the
     others up to the commit: after those the public set is as after the write before them.
     """
@@ -418,7 +418,7 @@ def _full() -> Scenario:
 
 
 @pytest.mark.thorough
-def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
+def test_robots_txt_names_a_second_index_before_rows_move_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
     scenario = _full()
     lab = laboratory()
     before, world, writes = prepared(lab, scenario)
@@ -473,7 +473,7 @@ def changed(lab: Laboratory, day: int, rows: range) -> None:
 
 
 @pytest.mark.thorough
-def test_a_publish_of_what_changed_killed_after_any_write_is_finished_with_its_mirror(
+def test_an_incremental_publish_killed_after_any_write_is_completed_with_its_mirror(
     laboratory: Callable[..., Laboratory], tmp_path: Path
 ) -> None:
     """The night after a recovery reads from the right mirror: it publishes what it would have without the kill.
