@@ -74,7 +74,7 @@ def published(folder: Path, parts: Sequence[pa.Table], **keys: Any) -> dict[str,
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_first_units_without_rows_change_nothing(tmp_path: Path, rules: str) -> None:
+def test_empty_batches_before_the_first_rows_change_nothing(tmp_path: Path, rules: str) -> None:
     rows = table()
     none = rows.slice(0, 0)
     whole = published(tmp_path / "whole", [rows], **RULES[rules])
@@ -83,7 +83,9 @@ def test_first_units_without_rows_change_nothing(tmp_path: Path, rules: str) -> 
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str) -> None:
+def test_columns_in_many_chunks_give_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
     (tmp_path / "dividing_hooks.py").write_text(HOOKS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "dividing_hooks", raising=False)
@@ -97,7 +99,7 @@ def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "beside", [{}, {"images": 120 * 40}, {"videos": 1_500 * 2}, {"alternates": 160 * 3}, {"title": 30}]
 )
-def test_what_is_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path: Path, beside: dict[str, int]) -> None:
+def test_the_size_of_a_window_includes_all_columns_of_its_rows(tmp_path: Path, beside: dict[str, int]) -> None:
     """A dry run keeps what partition planned with: the bytes of some rows, by what is in them."""
     count = 2_000
     video = {"thumbnail_loc": "/t.jpg", "title": "T", "description": "D", "content_loc": "/v.mp4"}
