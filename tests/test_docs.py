@@ -67,7 +67,7 @@ def test_the_heading_names_every_argument(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     text = FENCE.sub("", page.read_text())
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
@@ -98,7 +98,7 @@ def test_the_readme_is_short_and_its_table_has_the_most_important_pages() -> Non
 
 
 @pytest.mark.parametrize("picture", sorted((DOCS / "images").glob("*.svg")), ids=lambda picture: picture.name)
-def test_a_picture_says_what_it_shows_and_has_colours_for_a_dark_page(picture: Path) -> None:
+def test_a_picture_has_alternative_text_and_colors_for_a_dark_page(picture: Path) -> None:
     root = ET.parse(picture).getroot()
     texts = {element.tag.rpartition("}")[2]: element.text for element in root}
     assert texts["title"]
@@ -109,7 +109,7 @@ def test_a_picture_says_what_it_shows_and_has_colours_for_a_dark_page(picture: P
     assert shown
 
 
-def test_what_the_architecture_names_is_there() -> None:
+def test_every_module_that_the_architecture_page_names_exists() -> None:
     """Modules, folders, and functions or classes of modules."""
     text = (DOCS / "explanation" / "architecture.md").read_text()
     package = ROOT / "sitemap_etl"
@@ -146,7 +146,7 @@ def test_every_example_of_a_site_file_is_valid(name: str, text: str, tmp_path: P
     assert load(path, environ={}).sections
 
 
-def test_every_python_example_can_be_read() -> None:
+def test_every_python_example_compiles() -> None:
     found = [(page, text) for page in PAGES for text in blocks(page, "python")]
     assert found
     for page, text in found:
@@ -158,7 +158,7 @@ def test_no_command_installs_the_package_from_an_index_that_lacks_it(page: Path)
     assert not re.search(r"(pip|pipx|uvx?) (install )?(-\S+ )*\"?sitemap[_-]etl", page.read_text())
 
 
-def test_every_variable_of_ours_is_in_the_reference() -> None:
+def test_every_environment_variable_is_in_the_reference() -> None:
     sources = [*(ROOT / "sitemap_etl").rglob("*.py"), *(ROOT / "dags").glob("*.py")]
     named = {name for path in sources for name in re.findall(r"\bSITEMAP_ETL_[A-Z0-9_]+\b", path.read_text())}
     text = (DOCS / "reference" / "environment.md").read_text()
@@ -197,7 +197,7 @@ def test_every_key_of_a_run_s_json_is_documented() -> None:
     assert named == {*encode(Summary()), "exit", "against"} - {"format", "checksum"}
 
 
-def test_every_place_of_the_state_is_documented() -> None:
+def test_every_path_of_the_state_folder_is_documented() -> None:
     text = (DOCS / "reference" / "state.md").read_text()
     assert layout.__doc__ is not None
     places = re.findall(r"^    ([^\s,]+)", layout.__doc__, re.MULTILINE)
@@ -219,7 +219,7 @@ def _texts_of_the_product() -> str:
     return "\n".join(found)
 
 
-def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
+def test_every_message_of_the_troubleshooting_page_exists() -> None:
     page = (DOCS / "how-to" / "troubleshooting.md").read_text()
     tables = re.findall(r"^\| message \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
     messages = re.findall(r"^\| `([^`]+)` \|", "".join(tables), re.MULTILINE)
@@ -236,7 +236,7 @@ def test_every_make_target_the_documentation_names_exists() -> None:
         assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= targets
 
 
-def test_the_policies_of_the_documentation_are_json() -> None:
+def test_the_documented_policies_are_valid_json() -> None:
     found = [json.loads(text) for page in PAGES for text in blocks(page, "json")]
     assert found
 
@@ -254,6 +254,6 @@ GIVEN_UP = [
 
 
 @pytest.mark.parametrize("words", GIVEN_UP)
-def test_words_that_readers_stumbled_over_are_in_no_document_and_no_message(words: str) -> None:
+def test_discouraged_words_are_in_no_document_and_no_message(words: str) -> None:
     texts = [*PAGES, *(ROOT / "sitemap_etl").rglob("*.py")]
     assert [path.name for path in texts if words in path.read_text("utf-8")] == []
