@@ -53,7 +53,7 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 
 
 @pytest.mark.thorough
-def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
+def test_after_any_failed_request_of_a_publish_files_are_valid_and_a_retry_completes_it(
     tmp_path: Path, moto: S3Server, each_s3: S3Server
 ) -> None:
     """Up to the commit: a write of each kind and a fourth of the others with one fault, the claim and the commit with
@@ -94,7 +94,7 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
 
 
 @pytest.mark.thorough
-def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
+def test_a_temporary_fault_does_not_change_the_result(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
     """With the usual number of tries: at the claim, then at the index."""
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
     with Laboratory(tmp_path, s3=s3, env=env) as lab:
@@ -126,7 +126,7 @@ class Altering(Wrapping):
 
 
 @pytest.mark.parametrize("key", ["-00001.xml.gz", "sitemap.xml", "robots.txt"])
-def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Path, key: str) -> None:
+def test_a_store_that_changes_bytes_is_detected(tmp_path: Path, key: str) -> None:
     site = TestSite(tmp_path)
     site.section("products", pages(30))
     environment = site.environment
@@ -140,7 +140,7 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
+def test_a_store_without_conditional_writes_works_with_a_warning_on_each_run(
     tmp_path: Path, s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers 501 to If-Match and If-None-Match, as some do."""
