@@ -141,9 +141,7 @@ def live(s3: S3Server, site: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
-    s3: S3Server, site: Path, recorded: FaultProxy
-) -> None:
+def test_the_policy_of_the_job_allows_exactly_what_runs_request(s3: S3Server, site: Path, recorded: FaultProxy) -> None:
     live(s3, site)
     needed = {need for seen in recorded.seen for need in needs(seen)}
     deleted = {resource for action, resource in needed if action == "s3:DeleteObject"}
@@ -154,7 +152,7 @@ def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
 
 
 @pytest.mark.thorough
-def test_the_policy_of_readers_allows_to_look_things_up_and_nothing_else(
+def test_the_policy_of_readers_allows_exactly_what_read_only_commands_request(
     s3: S3Server, site: Path, recorded: FaultProxy
 ) -> None:
     export(s3, site.parent, 10)
@@ -170,7 +168,9 @@ def test_the_policy_of_readers_allows_to_look_things_up_and_nothing_else(
     assert policy.exceeds(needed) == []
 
 
-def test_a_store_that_hides_what_is_missing_is_named_for_it(s3: S3Server, site: Path, recorded: FaultProxy) -> None:
+def test_a_store_that_answers_403_for_missing_objects_is_reported(
+    s3: S3Server, site: Path, recorded: FaultProxy
+) -> None:
     """The page says why `s3:ListBucket` is there."""
     recorded.always(Fault("answer", 403, "AccessDenied"), contains="shop-private")
     found = call("run", site)
