@@ -252,7 +252,7 @@ def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_
 @pytest.mark.parametrize(
     "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
 )
-def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_is_listed(
+def test_requests_that_arrive_after_the_next_run_change_no_listed_page(
     world: World, then: str, *, conditional_delete: bool
 ) -> None:
     """Nor do they in the nights after it: a quiet one, one that brings bytes back, a rollback. Then it is forgotten."""
@@ -288,7 +288,7 @@ def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_i
 
 
 @pytest.mark.thorough
-def test_a_late_delete_finds_other_bytes_if_the_file_has_come_back(world: World) -> None:
+def test_a_late_delete_does_not_remove_a_file_that_is_published_again(world: World) -> None:
     """The grace of the files is over when run a deletes them; run b lists the feed again, with the same bytes."""
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
@@ -303,7 +303,7 @@ def test_a_late_delete_finds_other_bytes_if_the_file_has_come_back(world: World)
     assert trial.landed
 
 
-def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_the_next_run(world: World) -> None:
+def test_a_file_deleted_late_by_a_store_without_conditions_is_written_by_the_next_run(world: World) -> None:
     world.store.conditional_delete = False
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
@@ -317,7 +317,7 @@ def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_t
 
 
 @pytest.mark.parametrize("night", ["grown", "circle"])
-def test_only_pages_that_files_exchange_are_unlisted_during_a_publish(world: World, night: str) -> None:
+def test_only_pages_exchanged_between_files_can_be_unlisted_during_a_publish(world: World, night: str) -> None:
     """Both ways, and in a circle of three."""
     always = locs("base") & locs(night)
     missing: set[str] = set()
@@ -331,7 +331,7 @@ def test_only_pages_that_files_exchange_are_unlisted_during_a_publish(world: Wor
     world.agrees()
 
 
-def test_a_publish_that_an_earlier_version_left_with_copies_of_files_is_finished(world: World) -> None:
+def test_an_interrupted_publish_of_an_earlier_version_is_completed(world: World) -> None:
     """While pages changed places, it listed a copy of a file under the section's next number."""
     world.prepare("a", "circle", 1)
     world.prepare("b", "circle", 2)
@@ -372,7 +372,7 @@ def test_a_publish_that_an_earlier_version_left_with_copies_of_files_is_finished
     world.agrees()
 
 
-def test_no_two_versions_of_the_state_are_the_same_bytes(world: World) -> None:
+def test_every_version_of_current_json_has_different_bytes(world: World) -> None:
     """Else a late claim, or a late commit, would hold."""
     versions: list[str] = []
 
@@ -410,7 +410,7 @@ def test_a_damaged_record_of_an_interrupted_publish_is_reported_and_forgotten_by
     assert world.night("other", 3) == "unchanged"
 
 
-def test_the_keys_of_an_interrupted_publish_are_watched_until_a_run_two_days_later_saw_them_clean(world: World) -> None:
+def test_keys_of_an_interrupted_publish_are_verified_until_two_days_later(world: World) -> None:
     trial = Trial(world, "other")
     trial.die(trial.count - 1)
     assert world.publish("b", 2) == "published"

@@ -84,20 +84,20 @@ def cancelled(postgres: Postgres) -> int:
 # --- time limits --------------------------------------------------------------------------------------
 
 
-def test_a_locked_table_is_waited_for_as_long_as_the_source_says(postgres: Postgres) -> None:
+def test_a_locked_table_is_waited_for_up_to_the_limit_of_the_source(postgres: Postgres) -> None:
     postgres.execute(TABLE)
     told = r"catalog: the database did not get a lock: .* \(lock_timeout of the source is 1s, .*Another session holds"
     with locked(postgres), pytest.raises(Unavailable, match=told):
         rows(postgres.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
 
 
-def test_a_statement_ends_when_its_time_is_over_also_after_rows_came(postgres: Postgres) -> None:
+def test_a_statement_ends_at_its_timeout_even_after_rows_arrived(postgres: Postgres) -> None:
     query = "SELECT i, CASE WHEN i > 400000 THEN pg_sleep(1)::text END FROM generate_series(1, 500000) i"
     with pytest.raises(Unavailable, match=r"cancelled the query: .* \(timeout of the source is 1s, .*in more splits"):
         rows(postgres.uri, query, sources.Session(timeout=SECOND))
 
 
-def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(postgres: Postgres) -> None:
+def test_the_shorter_timeout_of_server_and_source_applies(postgres: Postgres) -> None:
     query = (
         "SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock, "
         "current_setting('client_connection_check_interval') AS looks, current_setting('TimeZone') AS zone, "
@@ -112,7 +112,7 @@ def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(post
 
 
 @pytest.mark.thorough
-def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> None:
+def test_a_server_that_stops_answering_is_reported(postgres: Postgres) -> None:
     """The process of its session sleeps deeper than any cancelling reaches."""
     stopped: list[int] = []
 
@@ -132,7 +132,7 @@ def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> No
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_a_host_that_nobody_knows_is_worth_another_attempt_whatever_its_name(kind: str) -> None:
+def test_an_unknown_host_is_retried_whatever_its_name(kind: str) -> None:
     with pytest.raises(Unavailable, match=r"catalog: the database did not answer: .*is-invalid\.invalid"):
         rows(f"{kind}://u:hush@is-invalid.invalid/d", "SELECT 1 AS n")
 
@@ -151,7 +151,7 @@ def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "alone"), [({}, False), ({"max_parallel": 1}, True)])
-def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
+def test_concurrent_splits_are_limited_by_the_connection(
     postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
 ) -> None:
     """Each split takes a lock for as long as its session lasts; a second session at the same time does not get it."""
@@ -170,9 +170,7 @@ def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
     assert (sum(counts.excluded for counts in done.summary.sections.values()) == 0) is alone
 
 
-def test_rows_are_fetched_as_few_at_a_time_as_the_source_says(
-    postgres: Postgres, tmp_path: Path, mariadb: MariaDB
-) -> None:
+def test_the_source_can_limit_the_rows_of_a_fetch(postgres: Postgres, tmp_path: Path, mariadb: MariaDB) -> None:
     query = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n"
     path = tmp_path / "a.db"
     path.touch()
@@ -208,7 +206,7 @@ def test_a_first_signal_cancels_the_statement_on_the_server(
     assert (running.returncode, at_work(postgres), cancelled(postgres)) == (130, [], before + 1), err
 
 
-def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_task_stopped_by_the_scheduler_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
     """Airflow sends SIGTERM, which it answers itself, and some seconds later SIGKILL."""
     postgres.execute(TABLE)
     before, answered = cancelled(postgres), threading.Event()
@@ -232,7 +230,7 @@ def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, 
     assert (at_work(postgres), cancelled(postgres)) == ([], before + 1)
 
 
-def test_a_statement_that_begins_while_it_is_cancelled_ends_too() -> None:
+def test_a_statement_that_starts_during_cancellation_is_cancelled() -> None:
     """A server does nothing about a session that has just ended one statement and is about to begin another."""
     session = sources.Session()
     ends: list[str] = []
@@ -254,7 +252,7 @@ def test_a_statement_that_begins_while_it_is_cancelled_ends_too() -> None:
     assert ends == ["cancelled"]
 
 
-def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_failed_split_cancels_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:
     postgres.execute(TABLE)
     before = cancelled(postgres)
     site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
@@ -266,7 +264,7 @@ def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres
 
 
 @pytest.mark.thorough
-def test_a_worker_that_is_killed_leaves_no_statement_at_work(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_no_running_statement(postgres: Postgres, tmp_path: Path) -> None:
     site = shop(tmp_path, postgres.uri, "SELECT pg_sleep(300)::text AS loc")
     running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=postgres.uri)
     until(lambda: at_work(postgres))
@@ -295,7 +293,7 @@ def working(server: MariaDB) -> list[tuple[int, str]]:
         return list(cursor.fetchall())
 
 
-def test_a_locked_table_of_mysql_is_waited_for_as_long_as_the_source_says(maria: MariaDB) -> None:
+def test_a_locked_table_of_mysql_is_waited_for_up_to_the_limit_of_the_source(maria: MariaDB) -> None:
     with pymysql.connect(host="127.0.0.1", port=maria.port, user="admin", password="admin", database="shop") as other:
         other.cursor().execute("LOCK TABLES products WRITE")
         with pytest.raises(
@@ -304,7 +302,7 @@ def test_a_locked_table_of_mysql_is_waited_for_as_long_as_the_source_says(maria:
             rows(maria.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
 
 
-def test_the_shorter_limit_holds_in_mysql_too(maria: MariaDB) -> None:
+def test_the_shorter_timeout_applies_in_mysql(maria: MariaDB) -> None:
     query = "SELECT @@max_statement_time + 0 AS statement, @@lock_wait_timeout AS locks, @@time_zone AS zone"
     session = sources.Session(timeout=timedelta(minutes=30), lock_timeout=timedelta(minutes=5))
     (found,) = rows(maria.uri, query, session).to_pylist()

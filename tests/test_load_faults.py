@@ -161,7 +161,7 @@ WIDE = 300_000
 
 
 @pytest.mark.parametrize("kind", ["on_postgres", "on_mariadb"])
-def test_after_a_server_was_gone_in_mid_stream_the_next_attempt_publishes_all_rows_once(
+def test_after_a_lost_connection_the_next_attempt_publishes_all_rows_once(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     server: Server = request.getfixturevalue(kind)
@@ -175,7 +175,7 @@ def test_after_a_server_was_gone_in_mid_stream_the_next_attempt_publishes_all_ro
     assert run.published() == expected
 
 
-def test_after_a_time_limit_in_mid_stream_the_next_attempt_publishes_all_rows_once(
+def test_after_a_timeout_among_the_rows_the_next_attempt_publishes_all_rows_once(
     server: Server, tmp_path: Path
 ) -> None:
     expected = undisturbed(tmp_path, server)
@@ -187,7 +187,7 @@ def test_after_a_time_limit_in_mid_stream_the_next_attempt_publishes_all_rows_on
     assert run.published() == expected
 
 
-def test_after_staging_had_no_room_the_next_attempt_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
+def test_after_a_full_disk_in_staging_the_next_attempt_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
     expected = undisturbed(tmp_path, server)
     run = Tasks(shop(tmp_path / "shop", server))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -208,7 +208,7 @@ def killed_in_mid_read(run: Tasks) -> None:
 
 
 @pytest.mark.thorough
-def test_after_a_worker_was_killed_in_mid_read_the_next_attempt_publishes_all_rows_once(
+def test_after_a_worker_killed_while_reading_the_next_attempt_publishes_all_rows_once(
     server: Server, tmp_path: Path
 ) -> None:
     expected = undisturbed(tmp_path, server)
@@ -218,9 +218,7 @@ def test_after_a_worker_was_killed_in_mid_read_the_next_attempt_publishes_all_ro
 
 
 @pytest.mark.thorough
-def test_after_a_run_was_killed_in_mid_read_the_next_run_publishes_all_rows_once(
-    server: Server, tmp_path: Path
-) -> None:
+def test_after_a_run_killed_while_reading_the_next_run_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
     """Its lease says that it is under way, and its process is gone."""
     expected = undisturbed(tmp_path, server)
     site = shop(tmp_path / "shop", server)
