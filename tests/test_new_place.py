@@ -23,7 +23,7 @@ def shop(folder: Path) -> TestSite:
     return site
 
 
-def test_a_release_that_moves_is_written_completely_to_the_new_place(tmp_path: Path) -> None:
+def test_a_release_is_written_completely_to_a_new_target(tmp_path: Path) -> None:
     """Though nothing changed: files, texts, feeds, index and robots.txt. The old place is left as it is."""
     site = shop(tmp_path)
     old = site.public().objects()
@@ -40,7 +40,7 @@ def test_a_release_that_moves_is_written_completely_to_the_new_place(tmp_path: P
     assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
 
 
-def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: Path) -> None:
+def test_files_copied_to_a_new_target_are_not_written_again(tmp_path: Path) -> None:
     site = shop(tmp_path)
     (tmp_path / "public").rename(tmp_path / "elsewhere")
     before = {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()}
@@ -51,7 +51,7 @@ def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: P
     assert site.manifest().to == str(tmp_path / "elsewhere")
 
 
-def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path) -> None:
+def test_a_feed_restored_by_a_rollback_is_written_to_a_new_target(tmp_path: Path) -> None:
     """It is stored with a fence: those are not the bytes that are written."""
     site = shop(tmp_path)
     first = site.manifest().run_id
@@ -67,7 +67,7 @@ def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path
     assert site.public().contents()["b.rss.xml"] == old
 
 
-def test_under_other_names_every_file_is_written_again_and_the_old_ones_are_retired(tmp_path: Path) -> None:
+def test_with_other_names_every_file_is_written_and_the_old_ones_are_retired(tmp_path: Path) -> None:
     site = shop(tmp_path)
     before = set(site.public().objects())
     site.keys["publish"] = {"to": "./public", "names": {"file": "map-{section}-{number}.xml"}}

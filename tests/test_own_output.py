@@ -77,7 +77,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> TestSite:
     return site
 
 
-def test_the_checker_finds_nothing(everything: TestSite) -> None:
+def test_check_finds_nothing_in_published_files(everything: TestSite) -> None:
     """News are two hours short of two days old, and every file says what it should."""
     options = check.Options(now=datetime(2026, 11, 2, 3, tzinfo=UTC), at="https://shop.example/")
     report = check.check([str(everything.folder / "public")], options=options)
@@ -86,7 +86,7 @@ def test_the_checker_finds_nothing(everything: TestSite) -> None:
     assert len(report.files) >= 11
 
 
-def test_every_file_is_valid_by_the_schemas(everything: TestSite) -> None:
+def test_every_published_file_is_valid_by_the_xml_schemas(everything: TestSite) -> None:
     schemas = os.environ.get("SITEMAP_ETL_XSD")
     if not schemas:
         pytest.skip("SITEMAP_ETL_XSD names no folder with the schemas")
@@ -110,7 +110,7 @@ def test_every_file_is_valid_by_the_schemas(everything: TestSite) -> None:
     assert seen >= 8
 
 
-def test_a_second_reader_sees_the_same_urls(everything: TestSite) -> None:
+def test_another_parser_finds_the_same_urls(everything: TestSite) -> None:
     import gzip
 
     from scrapy.utils.sitemap import Sitemap
