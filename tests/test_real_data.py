@@ -141,7 +141,7 @@ class Published:
 
 
 @pytest.mark.thorough
-def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
+def test_every_page_of_real_sources_is_listed_once_in_valid_files(
     atlas: Path, expected: set[str], s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     from scrapy.utils.sitemap import Sitemap
@@ -169,7 +169,7 @@ def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
 
 
 @pytest.mark.thorough
-def test_the_next_run_writes_nothing_and_an_edit_its_own_file(
+def test_a_second_run_writes_nothing_and_a_changed_row_only_its_file(
     atlas: Path, postgres: Postgres, s3: S3Server, bucket: str
 ) -> None:
     run(atlas, 1)

@@ -88,19 +88,19 @@ def covers(one: str, other: str) -> bool:
     return re.fullmatch(re.escape(one).replace(re.escape(ANY), ".+"), other) is not None
 
 
-def test_every_reason_in_the_code_is_in_the_table() -> None:
+def test_every_reason_in_the_code_is_documented() -> None:
     rows = documented()
     assert [reason for reason in sorted(given()) if not any(covers(row, reason) for row in rows)] == []
 
 
-def test_every_reason_in_the_table_is_in_the_code() -> None:
+def test_every_documented_reason_is_in_the_code() -> None:
     reasons = given()
     rows = documented()
     assert len(rows) == len(set(rows)) > 50
     assert [row for row in rows if not any(covers(row, one) or covers(one, row) for one in reasons)] == []
 
 
-def test_the_look_at_the_code_finds_what_it_is_to_find() -> None:
+def test_the_search_for_reasons_in_the_code_is_complete() -> None:
     """Constants, formatted texts, loops and names of other modules."""
     expected = {"deleted", "where", "no key", "image: twice on a page", "news: title is missing", "transform …"}
     assert expected | {"listed already by section …", "video: … is missing"} <= given()

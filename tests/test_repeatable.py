@@ -65,7 +65,7 @@ def delta(folder: Path) -> TestSite:
 
 @pytest.mark.usefixtures("rule")
 @pytest.mark.parametrize("make", [export, mirror, delta])
-def test_a_rule_that_asks_for_the_time_is_applied_to_unchanged_rows(
+def test_a_rule_that_depends_on_the_time_is_applied_to_unchanged_rows(
     tmp_path: Path, make: Callable[[Path], TestSite]
 ) -> None:
     site = make(tmp_path)
@@ -92,7 +92,5 @@ def test_a_rule_that_asks_for_the_time_is_applied_to_unchanged_rows(
         ("this is no SQL (", True),
     ],
 )
-def test_functions_of_sql_that_depend_on_the_time_are_found_and_columns_of_their_names_are_not(
-    sql: str, expected: bool
-) -> None:
+def test_sql_functions_of_time_are_found_but_not_columns_with_their_names(sql: str, expected: bool) -> None:
     assert names_the_time(sql) is expected

@@ -21,7 +21,7 @@ ADVICE = (
 )
 
 
-def test_recorded_results_change_only_with_the_number_of_the_rules() -> None:
+def test_results_of_the_rules_change_only_with_the_version_of_the_rules() -> None:
     before = recorded()
     changed = differing(results(), before["sections"])
     assert not changed, "\n".join([*changed, ADVICE])
@@ -53,7 +53,7 @@ def raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "RULES", rules.RULES + 1)
 
 
-def test_another_number_applies_the_rules_to_files_with_the_same_rows(
+def test_another_version_of_the_rules_transforms_unchanged_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = TestSite(tmp_path)
@@ -67,7 +67,7 @@ def test_another_number_applies_the_rules_to_files_with_the_same_rows(
     assert [unchanged(number) for number in (4, 5, 6)] == [False, False, True]
 
 
-def test_another_number_applies_the_rules_to_rows_that_were_not_read(
+def test_another_version_of_the_rules_transforms_rows_of_the_mirror(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = of_pages(tmp_path)
@@ -80,7 +80,7 @@ def test_another_number_applies_the_rules_to_rows_that_were_not_read(
     assert [untouched(number) for number in (4, 5)] == [(), ("pages",)]
 
 
-def test_another_number_reads_the_same_version_of_a_table_again(
+def test_another_version_of_the_rules_reads_the_same_table_version_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Delta(str(tmp_path / "lake" / "pages"))
