@@ -23,24 +23,24 @@ INDEX = index.document(
 )
 
 
-def test_a_sitemap_of_every_element_validates(tmp_path):
+def test_a_sitemap_with_every_element_is_valid(tmp_path):
     data = document(everything())
     assert faults_by_lxml(data, "all.xsd") == []
     assert fault_by_xmllint(data, "all.xsd", tmp_path) == ""
 
 
-def test_every_row_alone_validates_with_the_namespaces_it_needs(tmp_path):
+def test_every_single_row_is_valid_with_the_namespaces_it_needs(tmp_path):
     table = everything()
     for n in range(table.num_rows):
         assert faults_by_lxml(document(table.slice(n, 1)), "all.xsd") == []
 
 
-def test_an_index_validates(tmp_path):
+def test_an_index_is_valid(tmp_path):
     assert faults_by_lxml(INDEX, "all-index.xsd") == []
     assert fault_by_xmllint(INDEX, "all-index.xsd", tmp_path) == ""
 
 
-def test_the_referees_do_find_faults(tmp_path):
+def test_the_validators_find_faults(tmp_path):
     """A referee that never objects would prove nothing."""
     broken = document(everything()).replace(b"<priority>1.0</priority>", b"<priority>1.1</priority>")
     assert faults_by_lxml(broken, "all.xsd")
@@ -48,7 +48,7 @@ def test_the_referees_do_find_faults(tmp_path):
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in frames.VIDEO])
-def test_a_video_validates_without_any_one_of_its_optional_elements(name):
+def test_a_video_is_valid_without_any_one_of_its_optional_elements(name):
     if name in ("thumbnail_loc", "title", "description"):
         video = {required: VIDEO[required] for required in ("thumbnail_loc", "title", "description", name)}
     else:
@@ -61,7 +61,7 @@ titles = st.text(max_size=100)
 
 @settings(max_examples=examples(25))
 @given(titles, titles)
-def test_hostile_text_validates(one, other):
+def test_hostile_text_gives_a_valid_sitemap(one, other):
     """Google's limits are held by the extensions; here is what rendering does to the characters."""
     table = rows(
         {"videos": [VIDEO | {"title": one, "description": other, "tag": [one, other], "uploader": other}]},
