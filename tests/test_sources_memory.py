@@ -74,7 +74,7 @@ sections:
 
 
 @pytest.mark.thorough
-def test_a_run_of_an_unsplit_select_takes_no_more_memory_for_four_times_the_rows(tmp_path: Path) -> None:
+def test_an_unsplit_select_takes_no_more_memory_for_four_times_the_rows(tmp_path: Path) -> None:
     """The rows are staged as one object and read back; windows of URLs are all that a run may hold."""
     peaks = []
     for rows in (ROWS, 4 * ROWS):
@@ -132,7 +132,7 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "duckdb", "postgres"])
-def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
+def test_four_times_the_rows_of_any_source_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
     """Keeping the further rows would take all of `kept` and more, each time; threads and allocators vary a peak."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
     place = place_of(kind, 4 * ROWS, tmp_path, postgres)
