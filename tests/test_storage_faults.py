@@ -129,9 +129,7 @@ def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S
     "operation",
     [pytest.param(one, marks=[] if one in ("put", "list") else [pytest.mark.thorough]) for one in OPERATIONS],
 )
-def test_one_fault_at_any_request_is_got_over(
-    operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_fault_at_any_request_is_retried(operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says.
 
     Where the machine is so busy that another request took too long as well, it is tried again.
@@ -160,7 +158,7 @@ def test_one_fault_at_any_request_is_got_over(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
+def test_a_persistent_fault_is_reported_as_unavailable_and_leaves_old_or_new_content(
     operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From each request in turn on all go wrong; trying again on a good line ends as an undisturbed try does."""
