@@ -114,7 +114,7 @@ def assert_unspoken(site: TestSite, environ: dict[str, str], said: str) -> None:
         assert [file for file in found if marker in file] == [], name
 
 
-def test_no_secret_is_in_what_good_failed_refused_and_killed_runs_leave_or_say(tmp_path: Path, side: Side) -> None:
+def test_no_run_stores_or_prints_a_secret_whatever_its_outcome(tmp_path: Path, side: Side) -> None:
     site, environ = planted(tmp_path, side.url)
     said: list[str] = []
     site.environment = replace(site.environment, environ=environ, log=said.append)
@@ -211,7 +211,7 @@ def with_environ(environment: Environment, **more: str) -> Environment:
     return replace(environment, environ={**environment.environ, **more})
 
 
-def test_a_task_whose_parameter_is_not_that_of_the_plan_is_refused_and_shows_neither(tmp_path: Path) -> None:
+def test_a_task_with_another_secret_parameter_than_planned_is_refused_without_showing_it(tmp_path: Path) -> None:
     site = with_token(tmp_path, sqlite_of(tmp_path), "SELECT loc FROM pages WHERE :token <> :lang")
     run = start_run(site.load(), Options(), site.environment)
     other = with_environ(site.environment, TOKEN="planted-4712")
@@ -221,14 +221,14 @@ def test_a_task_whose_parameter_is_not_that_of_the_plan_is_refused_and_shows_nei
     assert extract_split(open_run(run.staging.url, site.environment, staging=run.staging), 0).rows == 1
 
 
-def test_a_parameter_that_changed_overnight_is_no_mistake(tmp_path: Path) -> None:
+def test_a_secret_parameter_can_change_between_runs(tmp_path: Path) -> None:
     site = with_token(tmp_path, sqlite_of(tmp_path), "SELECT loc FROM pages WHERE :token <> :lang")
     site.night(1)
     site.environment = with_environ(site.environment, TOKEN="planted-4712")
     assert site.night(2).published.status == "unchanged"
 
 
-def test_a_secret_parameter_that_changed_reads_the_mirror_again_and_one_that_did_not_does_not(tmp_path: Path) -> None:
+def test_only_a_changed_secret_parameter_causes_a_full_read(tmp_path: Path) -> None:
     query = "SELECT id, loc FROM pages WHERE :token <> :lang AND touched >= :since"
     site = with_token(tmp_path, sqlite_of(tmp_path), query)
     site.keys["sections"]["pages"]["from"]["key"] = "id"
@@ -240,7 +240,7 @@ def test_a_secret_parameter_that_changed_reads_the_mirror_again_and_one_that_did
     assert site.night(4).run.plan.readings["pages"].because == "the params of its SELECT are others"
 
 
-def test_what_is_stored_of_a_secret_parameter_fits_many_of_them(tmp_path: Path) -> None:
+def test_the_stored_digest_of_a_secret_parameter_is_too_short_to_confirm_a_guess(tmp_path: Path) -> None:
     """Sixteen bits: a guess can't be confirmed, and two sites with one secret do not show it."""
     site = with_token(tmp_path, "sqlite://", "SELECT loc FROM pages WHERE :token <> :lang").load()
     source = site.sections["pages"].source
@@ -255,7 +255,7 @@ def test_what_is_stored_of_a_secret_parameter_fits_many_of_them(tmp_path: Path) 
     assert elsewhere != digest
 
 
-def test_what_a_database_says_of_a_secret_parameter_is_masked(tmp_path: Path, postgres: Postgres) -> None:
+def test_secret_parameters_are_masked_in_messages_of_a_database(tmp_path: Path, postgres: Postgres) -> None:
     site = with_token(tmp_path, postgres.uri, "SELECT '/a' AS loc WHERE CAST(:token AS text)::int = 1")
     with pytest.raises(SitemapEtlError, match="•••") as failed:
         site.night(1)
