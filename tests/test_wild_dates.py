@@ -169,7 +169,7 @@ def wild(seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_wild_cells_agree_with_a_plain_reading(seed: int) -> None:
+def test_real_world_dates_are_read_like_a_plain_implementation(seed: int) -> None:
     cells = wild(seed)
     tally = Tally()
     found = lastmod.moments(pa.array(cells), name="updated", timezone="Europe/Berlin", read_at=READ_AT, tally=tally)
