@@ -235,7 +235,7 @@ def test_the_dag_file_of_a_user_has_at_most_five_lines() -> None:
         assert "airflow" in text.lower()
 
 
-def test_only_one_module_imports_airflow_from_elsewhere_than_its_task_sdk() -> None:
+def test_only_one_module_imports_airflow_outside_its_task_sdk() -> None:
     elsewhere = set()
     for path in (PROJECT / "sitemap_etl" / "airflow").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -163,7 +163,7 @@ def test_an_error_is_reported_with_a_suggestion_before_anything_is_read(project:
     assert done.out == ""
 
 
-def test_all_mistakes_of_a_file_are_reported_at_once_with_its_name(project: Path) -> None:
+def test_all_errors_of_a_config_file_are_reported_at_once_with_its_name(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.sitemap-etl.check]\njobs = 'x'\nignroe = []\n")
     done = call("check", "public", "--json")
     assert (done.code, done.json["kind"], done.json["exit"]) == (2, "config", 2)

@@ -47,7 +47,7 @@ def checked(folder: Path, name: str, data: bytes, **options: object) -> Report:
 
 
 @pytest.mark.parametrize("broken", FILES, ids=lambda b: b.what)
-def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broken, tmp_path: Path) -> None:
+def test_a_broken_file_has_the_codes_of_its_faults_and_no_others(broken: Broken, tmp_path: Path) -> None:
     report = checked(tmp_path, broken.name, broken.data, **broken.options)
     assert {f.code for f in report.findings} == broken.codes
     if broken.line is not None:
@@ -56,7 +56,7 @@ def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broke
     assert report.exit_code("warning") == int(any(CODES[c].severity != "info" for c in broken.codes))
 
 
-def test_the_table_holds_at_least_sixty_broken_files() -> None:
+def test_the_table_has_at_least_sixty_broken_files() -> None:
     assert len(FILES) >= 60
     assert len({b.what for b in FILES}) == len(FILES)
 
@@ -200,7 +200,7 @@ FINE_FILES = {
 
 
 @pytest.mark.parametrize(("name", "data"), FINE_FILES.values(), ids=FINE_FILES)
-def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -> None:
+def test_a_valid_file_has_no_findings(name: str, data: bytes, tmp_path: Path) -> None:
     allowed = {"bom"} if data.startswith(b"\xef") else set()
     report = checked(tmp_path, name, data)
     assert {f.code for f in report.findings} <= allowed

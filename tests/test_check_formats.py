@@ -231,7 +231,7 @@ def test_an_annotation_is_one_workflow_command_for_any_file_name(hostile: str) -
     assert summary.endswith("known: 1; files: 4, URLs: 11")
 
 
-def test_an_annotation_says_where_what_and_how_to_fix_it() -> None:
+def test_an_annotation_has_location_problem_and_fix() -> None:
     lines = list(github(report()))
     found = [COMMAND.fullmatch(line) for line in lines[:-1]]
     kinds = [(m[1], dict(part.split("=") for part in m[2].split(","))) for m in found if m]

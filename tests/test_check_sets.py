@@ -54,7 +54,7 @@ def found(report: Report, folder: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("broken", SETS, ids=lambda b: b.what)
-def test_broken_files_together_give_the_codes_of_their_faults_and_no_others(broken: BrokenSet, tmp_path: Path) -> None:
+def test_broken_files_together_have_the_codes_of_their_faults_and_no_others(broken: BrokenSet, tmp_path: Path) -> None:
     assert found(checked(tmp_path, broken.files), tmp_path) == broken.found
 
 
@@ -109,7 +109,7 @@ def test_a_complete_valid_set_has_no_findings(tmp_path: Path) -> None:
     ]
 
 
-def test_an_index_given_alone_is_followed_to_the_files_beside_it(tmp_path: Path) -> None:
+def test_an_index_given_alone_is_followed_to_files_in_its_folder(tmp_path: Path) -> None:
     report = checked(tmp_path, WHOLE, "maps/sitemap.xml")
     assert len(report.files) == 3
     assert {f.code for f in report.findings} == {"out-of-scope"}  # nothing here says that robots.txt names it
@@ -223,7 +223,7 @@ def test_files_with_urls_outside_the_folder_are_not_reported_as_missing(tmp_path
         (None, "https://shop.example/srv/www/htdocs/s1.xml", False),
     ],
 )
-def test_a_listed_file_is_found_by_its_address_if_the_address_of_the_folder_is_known(
+def test_a_listed_file_is_found_in_a_folder_whose_public_address_is_given(
     tmp_path: Path, at: str | None, listed: str, missing: bool
 ) -> None:
     files = {"sitemap.xml": index(listed), "s1.xml": FINE}

@@ -212,7 +212,7 @@ def test_a_wrong_namespace_on_the_root_is_reported_with_its_line(attribute: str,
     assert (found.code, found.line, found.count) == (code, 2, 1)
 
 
-def test_a_prefix_is_only_known_inside_the_element_that_declares_it(tmp_path: Path) -> None:
+def test_a_prefix_is_only_declared_inside_its_element(tmp_path: Path) -> None:
     inside = '<url xmlns:p="urn:a" p:x="1"><loc>https://shop.example/a</loc></url>'
     assert errors(tmp_path, document(entry=inside).encode()) == [set()]
     after = inside + '<url p:x="1"><loc>https://shop.example/b</loc></url>'

@@ -226,7 +226,7 @@ def test_the_links_of_clusters_follow_their_definition(
     assert all(list(links) == sorted(links) for links in found.values())
 
 
-def test_two_pages_for_one_language_and_a_page_alone_are_counted() -> None:
+def test_second_pages_of_a_language_and_single_pages_are_counted() -> None:
     table = pa.table(
         {
             "group": ["g", "g", "g", "alone"],

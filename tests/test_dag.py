@@ -112,7 +112,7 @@ def test_unchanged_splits_of_a_changed_section_are_mapped_tasks(shop: Shop) -> N
 
 
 @pytest.mark.thorough
-def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
+def test_more_splits_than_airflow_can_map_run_in_bundles(shop: Shop) -> None:
     exports = shop.folder / "exports"
     exports.mkdir()
     for n in range(12):

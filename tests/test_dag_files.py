@@ -89,7 +89,7 @@ def test_the_tasks_are_the_stages_and_four_of_them_are_mapped(shop: Shop) -> Non
     assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]
 
 
-def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
+def test_the_site_file_configures_how_airflow_runs_the_tasks(shop: Shop) -> None:
     asked = {"pool": "catalog", "owner": "search", "priority": 7, "timeout": "90m", "queue": "big", "retries": 1}
     shop.site(airflow={**asked, "tags": ["shops"]})
     shop.site("plain", work="../plain")
@@ -141,7 +141,7 @@ def test_the_trigger_form_has_typed_parameters(shop: Shop) -> None:
         assert next(iter(wrong)) in answer["error"]
 
 
-def test_a_broken_site_file_is_an_import_error_with_file_and_key_and_hides_no_other_dag(shop: Shop) -> None:
+def test_a_broken_site_file_is_an_import_error_and_affects_no_other_dag(shop: Shop) -> None:
     shop.site()
     shop.site("broken", publsh="nowhere")
     (shop.sites / "worse.yaml").write_text("site: [")

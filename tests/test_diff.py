@@ -268,7 +268,7 @@ def test_a_page_with_another_fingerprint_has_the_date_of_this_run() -> None:
     assert marked(result.beside) == [2]
 
 
-def test_fingerprints_of_another_definition_change_no_date() -> None:
+def test_a_changed_fingerprint_definition_changes_no_date() -> None:
     reset = replace(BY_FINGERPRINT, reset=True)
     result = compared([row("a", fingerprint=1)], [row("a", fingerprint=9, lastmod="2026-01-01")], reset)
     assert of(result, "lastmod") == ["2026-01-01"]
@@ -278,14 +278,14 @@ def test_fingerprints_of_another_definition_change_no_date() -> None:
 @pytest.mark.parametrize(
     ("first_seen", "first_publish", "date"), [(True, False, NOW), (True, True, None), (False, False, None)]
 )
-def test_a_page_that_appears_is_dated_if_the_rule_says_so_and_there_was_a_run_before(
+def test_a_new_page_is_dated_if_first_seen_is_set_and_there_was_an_earlier_run(
     first_seen: bool, first_publish: bool, date: str | None
 ) -> None:
     dating = replace(BY_FINGERPRINT, first_seen=first_seen, first_publish=first_publish)
     assert of(compared([row("a", fingerprint=1)], [], dating), "lastmod") == [date]
 
 
-def test_a_date_of_the_future_is_dropped() -> None:
+def test_a_future_date_is_dropped() -> None:
     known = [row("a", fingerprint=1, lastmod="2027-01-01")]
     assert of(compared([row("a", fingerprint=1)], known, BY_FINGERPRINT), "lastmod") == [None]
 

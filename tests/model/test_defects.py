@@ -228,7 +228,7 @@ def test_a_clock_slightly_behind_takes_the_time_of_the_release(site: Catalogue) 
     assert {page.lastmod for page in site.listed().values()} == {"2021-03-02T02:00:00Z"}
 
 
-def test_a_clock_that_is_far_behind_is_refused(site: Catalogue) -> None:
+def test_a_clock_far_behind_is_refused(site: Catalogue) -> None:
     site.section("p", rows(5, body="old"), lastmod=BODY)
     site.night(2)
     site.export("p", rows(5, body="new"))
@@ -277,7 +277,7 @@ def test_a_robots_txt_that_was_never_reachable_ends_the_run(robots: Robots, repl
         robots.site.night(1)
 
 
-def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_unclosed_quote_is_refused_with_its_line(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY).section("p")
     more = "".join(f"/p/{number},Page {number}\n" for number in range(10_000))
     (tmp_path / "p.csv").write_text(f'loc,title\n/first,First\n/second,"Second\n{more}')

@@ -63,7 +63,7 @@ def test_the_table_counts_what_was_tried_and_what_failed() -> None:
     assert outcomes[1].replay == "make soak TRIAL=kills:2"
 
 
-def test_the_documentation_has_a_row_for_every_kind_and_says_how_each_promise_is_tested() -> None:
+def test_the_documentation_has_every_kind_of_simulation_and_the_tests_of_each_promise() -> None:
     text = RELIABILITY.read_text("utf-8")
     last = text.partition("## The last soak")[2].partition("\n## ")[0]
     assert re.findall(r"^\| (\w+) \| \d", last, re.MULTILINE) == list(KINDS)
