@@ -110,7 +110,7 @@ def test_with_a_key_file_in_a_folder_only_urls_under_that_folder_are_sent(world:
     assert world.engine().key_file() is None
 
 
-def test_a_request_holds_ten_thousand_urls_at_most(world: World) -> None:
+def test_a_request_has_at_most_ten_thousand_urls(world: World) -> None:
     result = world.submit("r1", many(world, 20_001))
     assert [len(post) for post in world.posts()] == [10_000, 10_000, 1]
     assert len(set(world.sent())) == 20_001

@@ -145,12 +145,12 @@ def test_a_lone_surrogate_in_json_alternates_is_harmless():
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([["a"], ["b"], None])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_alternates_is_counted(column):
     assert read(column)[0] == [None, None, None]
     assert read(column)[1] == {"alternates: neither a map of hreflang to URL nor JSON of one": 2}
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_alternates():
     assert read(pa.nulls(3))[0] == [None] * 3
     assert read(pa.array([], MAP))[0] == []
     assert read(pa.array([[], None, []], MAP))[0] == [None] * 3

@@ -47,7 +47,7 @@ def read(column, loc=LOC, rules=RULES) -> tuple[list, dict[str, int]]:
         pa.array([["x"], [A, B], None, [B]]).slice(1),
     ],
 )
-def test_every_form_of_the_column_means_the_same(column):
+def test_images_are_read_alike_from_every_column_type(column):
     assert read(column) == ([[A, B], None, [B]], {})
 
 
@@ -151,11 +151,11 @@ def test_json_split_over_two_rows_is_not_joined():
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([True, None, False])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_images_is_counted(column):
     assert read(column) == ([None, None, None], {"images: neither a list of URLs nor JSON of one": 2})
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_images():
     assert read(pa.nulls(3)) == ([None] * 3, {})
     assert read(pa.array([], IMAGES), loc=LOC.slice(3)) == ([], {})
     assert read(pa.array([], pa.string()), loc=LOC.slice(3)) == ([], {})

@@ -124,7 +124,7 @@ def test_an_example_of_rejected_news_names_the_page():
     assert tally.examples == {"news: older than 48 hours": ["https://shop.example/a: 2020-01-01"]}
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_news():
     assert read(pa.array([], pa.string())) == ([], {})
     assert read(pa.nulls(2)) == ([None, None], {"news: publication_date is missing": 2})
 

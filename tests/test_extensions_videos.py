@@ -305,11 +305,11 @@ def test_hostile_json_text_is_harmless():
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([["a"], ["b"], None])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_videos_is_counted(column):
     assert read(column) == ([None] * 3, {"videos: neither a list of structs nor JSON of one": 2})
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_videos():
     assert read(pa.nulls(2)) == ([None, None], {})
     assert read(pa.array([], VIDEOS)) == ([], {})
     assert read(pa.array(["{}", "[]"])) == ([None, None], {"video: title is missing": 1})

@@ -73,7 +73,7 @@ def said(scope: str | None, **values: Any) -> list[str]:
     return [gate.message for gate in evaluate(scope, counts(**values), Gates(), NONE)]
 
 
-def test_each_gate_says_what_it_compares_and_from_when_on_it_applies() -> None:
+def test_each_gate_describes_what_it_compares_and_when_it_applies() -> None:
     dates = Dates(known=10, lost=1, same=Counter({"2026-01-01": 2, "2026-01-02": 2}))
     few = {"published": 10, "largest": 10, "listed": 8, "added": 3, "removed": 2}
     assert said("p", **few, extracted=1_000, rejected=1, carried=9_000, rejected_read=1, dates=dates) == [

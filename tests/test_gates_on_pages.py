@@ -195,7 +195,7 @@ def test_a_section_can_be_excluded_from_the_visits(tmp_path: Path, live: Website
     assert asked_pages(live) == set()
 
 
-def test_without_the_gate_no_page_is_asked_for(tmp_path: Path, live: Website) -> None:
+def test_without_the_gate_on_pages_no_page_is_requested(tmp_path: Path, live: Website) -> None:
     site = TestSite(tmp_path, site=live.root).section("p", pages(50))
     done = site.night(1)
     assert not any(name.endswith("pages") for name in by_name(done))

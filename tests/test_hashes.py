@@ -104,7 +104,7 @@ def test_nested_values_have_equal_hashes_exactly_if_they_are_equal(values: list[
     assert hash_column(array[start:]).tolist() == hashes[start:]
 
 
-def test_the_order_of_columns_counts_when_they_are_combined() -> None:
+def test_the_combined_hash_depends_on_the_order_of_columns() -> None:
     one, other = hash64(pa.array(["a"])), hash64(pa.array(["b"]))
     assert combine([one, other]).tolist() != combine([other, one]).tolist()
 

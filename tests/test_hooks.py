@@ -122,7 +122,7 @@ def run_with(site: TestSite, hook: str) -> dict[str, int]:
     return site.night(1).summary.sections["p"]
 
 
-def test_a_module_of_the_working_folder_comes_before_others_of_its_name(
+def test_a_hook_module_of_the_working_folder_precedes_others_of_its_name(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("elsewhere", "here"):

@@ -188,7 +188,9 @@ def test_a_row_without_a_key_is_rejected(site: Catalog, null: str) -> None:
     ],
     ids=["where", "no lastmod", "timezone"],
 )
-def test_a_changed_rule_reaches_rows_that_were_not_read(site: Catalog, change: dict[str, Any], expected: int) -> None:
+def test_a_changed_rule_applies_to_rows_that_were_not_read(
+    site: Catalog, change: dict[str, Any], expected: int
+) -> None:
     if "timezone" in str(change):
         site.sql("UPDATE pages SET lastmod = '2026-10-01 12:00:00'")
         site.keys["sections"]["pages"]["lastmod"] = {"column": "lastmod", "timezone": "UTC"}
@@ -204,7 +206,7 @@ def test_a_changed_rule_reaches_rows_that_were_not_read(site: Catalog, change: d
 
 
 @pytest.mark.parametrize("urls", [{"exclude": ["/pages/00*"]}, {"respect_robots": True}], ids=["exclude", "robots"])
-def test_changed_rules_of_the_site_reach_rows_that_were_not_read(site: Catalog, urls: dict[str, Any]) -> None:
+def test_changed_rules_of_the_site_apply_to_rows_that_were_not_read(site: Catalog, urls: dict[str, Any]) -> None:
     site.keys["gates"] = {"max_drop": 1}
     site.night(1)
     robots = site.folder / "public" / "robots.txt"
@@ -213,7 +215,7 @@ def test_changed_rules_of_the_site_reach_rows_that_were_not_read(site: Catalog, 
     assert site.night(2).summary.sections["pages"].removed == 10
 
 
-def test_a_changed_priority_reaches_every_row_of_a_file_that_is_rewritten(site: Catalog) -> None:
+def test_a_changed_priority_applies_to_every_row_of_a_rewritten_file(site: Catalog) -> None:
     site.night(1)
     site.keys["sections"]["pages"]["priority"] = 0.3
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 7")

@@ -89,7 +89,7 @@ def test_a_shopify_export_with_the_columns_of_2025_is_recognized() -> None:
     assert published()[0] == {"/products/lamp": [f"{CDN}/1.jpg", f"{CDN}/2.jpg"]}
 
 
-def test_words_for_true_in_other_languages_leave_no_product_out() -> None:
+def test_words_for_true_in_other_languages_exclude_no_product() -> None:
     words = ["WAHR", "VRAI", "VERDADERO", "", "FALSCH", "FAUX"]
     rows = [{"Handle": f"lamp-{n}", "Published": word, "Image Src": f"{CDN}/{n}.jpg"} for n, word in enumerate(words)]
     export("Handle|Title|Published|Image Src", *rows)
@@ -315,7 +315,7 @@ def test_dates_of_mongodb_are_read(value: Any) -> None:
     assert text.count("<lastmod>2026-01-02T03:04:05Z</lastmod>") == 5
 
 
-def test_dates_of_mails_in_several_zones_are_read() -> None:
+def test_email_dates_in_several_timezones_are_read() -> None:
     zones = ["GMT", "+0200", "EST", "-0000", "UT"]
     rows = [{"url": f"{SITE}/{n}", "updated": f"Fri, 02 Jan 2026 03:04:05 {zone}"} for n, zone in enumerate(zones)]
     export("url|updated", *rows)

@@ -189,7 +189,7 @@ def test_a_timestamp_with_a_zone_is_published_in_utc(unit, zone):
     assert read(pa.chunked_array([column, column.slice(2)]))[0][2:] == ["2026-01-02T03:04:05Z"] * 2
 
 
-def test_a_date_stays_a_date():
+def test_a_date_without_time_is_published_as_a_date():
     column = pa.array([date(2026, 1, 2), None, date(2026, 11, 21), date(2026, 11, 22), date(1, 1, 1)])
     expected = (["2026-01-02", None, "2026-11-21", None, None], {FUTURE: 1, EARLY: 1})
     assert read(column) == expected
@@ -198,7 +198,7 @@ def test_a_date_stays_a_date():
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()])
-def test_a_timestamp_beyond_the_calendar_is_dropped_not_raised(kind):
+def test_a_timestamp_beyond_the_calendar_is_dropped_without_an_error(kind):
     """PostgreSQL's infinity arrives as the ends of int64."""
     column = pa.array([-(2**63) + 1, 2**63 - 1, None]).view(kind)
     values, counts = read(column, zone="Asia/Kathmandu")

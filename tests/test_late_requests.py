@@ -236,7 +236,7 @@ class Trial:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("then", ["base", "grown", "other"])
-def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
+def test_late_requests_of_a_dead_run_are_harmless_between_any_requests_of_the_next_run(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37
     for kill in range(1, trial.count + 1, 1 if STEP or ALL else 4):

@@ -55,7 +55,7 @@ def ended() -> int:
     return process.pid
 
 
-def test_a_lease_says_who_holds_it_since_when_and_until_when(work: Storage) -> None:
+def test_a_lease_has_its_holder_start_and_expiry(work: Storage) -> None:
     take_lease(work, "r1")
     lease = held(work)
     assert lease is not None
@@ -68,7 +68,7 @@ def test_a_lease_says_who_holds_it_since_when_and_until_when(work: Storage) -> N
     assert (again.since, again.pid, again.owner) == (lease.since, 5, "dag")
 
 
-def test_a_live_run_keeps_others_away_and_is_named(work: Storage) -> None:
+def test_a_live_run_blocks_others_and_is_named(work: Storage) -> None:
     lease = hold(work)
     with pytest.raises(Refused) as error:
         take_lease(work, "r1")

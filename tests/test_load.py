@@ -140,7 +140,7 @@ def test_an_unknown_host_is_retried_whatever_its_name(kind: str) -> None:
 # --- who reads, and how many ----------------------------------------------------------------------------
 
 
-def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_database_session_names_the_section_and_split_it_reads(postgres: Postgres, tmp_path: Path) -> None:
     postgres.execute(TABLE)
     query = "SELECT id, loc || '/' || replace(current_setting('application_name'), ' ', '.') AS loc FROM products"
     site = shop(tmp_path, postgres.uri, query, split={"column": "id", "parts": 4})

@@ -132,7 +132,7 @@ def test_positions_of_dictionary_encoded_rows_are_found_by_their_codes() -> None
     assert places_among(pa.array(texts), borders).tolist() == [bisect_right(borders, text) for text in texts]
 
 
-def test_samples_are_a_function_of_the_set_of_locs() -> None:
+def test_samples_depend_only_on_the_distinct_locs() -> None:
     locs = [f"https://shop.example/{n}" for n in range(20_000)]
 
     def drawn(some: list[str], size: int) -> pa.Table:
@@ -395,7 +395,7 @@ def test_the_winning_row_is_chosen_by_date_then_fingerprint() -> None:
     assert winners(alike).rows.column("row").to_pylist() == [5]
 
 
-def test_the_byte_limit_cuts_where_rows_would_not() -> None:
+def test_the_byte_limit_applies_to_slices_within_the_row_limit() -> None:
     starts = cut(np.full(1_000, 1_000_000), Shards())
     assert len(starts) == 22  # ⌈10⁹ / (0.9 · 52,428,800)⌉
 

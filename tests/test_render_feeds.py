@@ -45,7 +45,7 @@ def test_a_feed_has_the_newest_items_first_up_to_its_limit(render, version):
 
 
 @FORMATS
-def test_a_feed_names_itself_its_site_and_its_hubs(render, version):
+def test_a_feed_links_to_itself_its_site_and_its_hubs(render, version):
     read = feedparser.parse(render(FEED, table())).feed
     links = [(link.rel, link.href) for link in read.links]
     assert ("self", FEED.address) in links

@@ -103,7 +103,7 @@ def test_batches_respect_the_bounds_and_columns_can_be_selected(tmp_path: Path) 
     assert found[0].schema == pa.schema([("loc", pa.string()), ("id", pa.string())])
 
 
-def test_a_header_alone_is_no_rows_with_known_columns(tmp_path: Path) -> None:
+def test_a_header_alone_has_known_columns_and_no_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "loc,lastmod\n")
     assert rows(path) == []
     assert sources.columns(sources.plan_csv(path)[0]).names == ["loc", "lastmod"]

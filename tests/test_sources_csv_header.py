@@ -155,7 +155,7 @@ def test_null_words_of_the_site_file_replace_the_default(tmp_path: Path) -> None
 
 
 @given(st.lists(st.sampled_from(["", '""', "\\N", '"\\N"', "x", '"x"', '"a,b"', "NULL"]), max_size=30))
-def test_nulls_do_not_depend_on_the_values_beside_them(tmp_path: Path, cells: list[str]) -> None:
+def test_nulls_do_not_depend_on_neighboring_values(tmp_path: Path, cells: list[str]) -> None:
     path = write(tmp_path / "a.csv", "loc,x\n" + "".join(f"/p,{cell}\n" for cell in cells))
     meant = {"": None, '""': None, "\\N": None}
     assert [row["x"] for row in read(path)] == [meant.get(cell, cell.strip('"')) for cell in cells]

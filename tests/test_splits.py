@@ -351,7 +351,7 @@ def test_columns_of_any_type_give_even_splits_in_mariadb(mariadb: MariaDB, kind:
 
 
 @pytest.mark.parametrize(("rows", "blocks"), [(COUNT, True), (60_000, True), (60_000, False)])
-def test_a_heavy_select_is_not_run_for_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
+def test_an_expensive_select_is_not_executed_to_find_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
     """It can't be run at all; large tables are sampled by their blocks, and views by their rows."""
     postgres.execute(
         "CREATE SCHEMA shop",

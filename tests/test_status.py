@@ -204,7 +204,7 @@ def test_invalid_calls_and_failed_dry_runs_are_not_recorded(site: TestSite) -> N
     assert statuses(site) == ["published"]
 
 
-def test_the_state_of_another_site_is_not_written_to(site: TestSite) -> None:
+def test_runs_are_not_recorded_in_the_state_of_another_site(site: TestSite) -> None:
     site.night(1)
     site.keys["site"] = "https://other.example"
     fails(site, 2)

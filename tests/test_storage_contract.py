@@ -126,7 +126,7 @@ def test_a_range_is_read_exactly(storage: Storage) -> None:
     assert storage.read("k", 7, 0) == b""
 
 
-def test_a_range_past_the_end_is_refused(storage: Storage) -> None:
+def test_a_range_beyond_the_end_is_refused(storage: Storage) -> None:
     storage.put("k", bytes(range(256)))
     for start, length in ((250, 7), (256, 1), (9_999, 1), (0, 257)):
         with pytest.raises(Refused, match=r"/k holds (256|fewer) bytes: expected"):
@@ -186,7 +186,7 @@ def test_an_unconditional_put_replaces_the_object(storage: Storage) -> None:
     assert storage.get("k").data == b"22"
 
 
-def test_a_list_has_every_key_once_with_its_size(storage: Storage) -> None:
+def test_a_list_has_every_key_once_with_the_size_of_its_object(storage: Storage) -> None:
     names = ["a", "a-b", "a/b", "a/c/d", "a0", "B", "z.xml", "é", "a/b-", "ab/c"]
     for name in names:
         if name != "a":  # a folder can't have both a and a/b

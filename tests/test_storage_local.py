@@ -351,7 +351,7 @@ def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     assert open_storage(tmp_path).get("k").data == b"1"
 
 
-def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_is_resolved_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     storage = open_storage("public")
     monkeypatch.chdir("/")
@@ -359,7 +359,7 @@ def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "public/k").exists()
 
 
-def test_reading_many_files_leaves_none_open(tmp_path: Path) -> None:
+def test_reading_many_files_leaves_no_file_open(tmp_path: Path) -> None:
     source = """
 import os, resource, sys
 from sitemap_etl.storage import ABSENT, open_storage

@@ -247,7 +247,7 @@ def test_in_a_section_with_dates_only_a_changed_date_is_a_change(site: TestSite)
     assert site.public().by_loc()["https://shop.example/p/000003"].images == ["https://shop.example/i/other.jpg"]
 
 
-def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
+def test_in_a_section_without_dates_a_changed_image_is_a_change(site: TestSite) -> None:
     rows = pages(50, images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
     site.section("a", rows)
     site.night(1)

@@ -49,7 +49,7 @@ def untouched(night: Finished) -> tuple[str, ...]:
     return merging.untouched
 
 
-def test_if_nothing_was_read_and_no_rule_changed_the_mirror_is_not_opened(site: Catalog) -> None:
+def test_the_mirror_is_not_opened_if_nothing_was_read_and_no_rule_changed(site: Catalog) -> None:
     shelves(site)
     first = site.night(1)
     for number in (2, 3):

@@ -166,7 +166,7 @@ def test_feeds_list_the_newest_pages_and_their_hub(site: TestSite) -> None:
     assert site.night(2, ping=False).summary.status == "unchanged"
 
 
-def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
+def test_a_feed_of_a_section_that_is_not_read_stays_published(site: TestSite) -> None:
     feed = {"formats": ["rss"], "title": "Shop"}
     site.section("a", pages(5, lastmod="2026-10-01"), feed=feed).section("b", pages(5, start=50))
     site.night(1)
@@ -193,7 +193,7 @@ def test_a_feed_added_to_a_published_section_lists_its_newest_pages(site: TestSi
     assert site.night(4).summary.status == ("unchanged" if how == "not read" else "published")
 
 
-def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: Path) -> None:
+def test_an_unchanged_file_of_recent_changes_keeps_its_lastmod(tmp_path: Path) -> None:
     site = TestSite(tmp_path, recent="7d").section("p", pages(40))
     site.night(1)
     site.export("p", pages(42))

@@ -563,7 +563,7 @@ def test_a_check_with_several_threads_ends_when_it_is_interrupted(tmp_path: Path
             assert child.wait(timeout=30) == 130
 
 
-def test_a_signal_that_another_thread_takes_ends_the_sleep_of_the_main_thread() -> None:
+def test_a_signal_handled_by_another_thread_ends_the_sleep_of_the_main_thread() -> None:
     """Nothing wakes the main thread then: it has to look."""
     program = """
 import os, signal, threading, time
