@@ -1,6 +1,6 @@
-"""What the product is known to do otherwise than documented, each as its user meets it.
+"""Known differences between product and documentation, each as a user would notice it.
 
-A case that fails today is marked with the reason; whoever fixes it takes the mark off.
+A failing case is marked with the reason; the fix removes the mark.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Catalogue(TestSite):
             database.executemany(f"INSERT INTO {name} ({', '.join(rows[0])}) VALUES ({places})", rows)
 
     def edit(self, name: str, key: int, night: int, **values: Any) -> None:
-        """Other values in a row, at noon before that night."""
+        """Change values of a row, at noon before that run."""
         values["touched"] = noon(night)
         new = ", ".join(f"{column} = :{column}" for column in values)
         with self._database() as database:
@@ -84,7 +84,7 @@ class Catalogue(TestSite):
         return run_locally(self.load(), Options(**options), environment, jobs=1)
 
     def listed(self) -> dict[str, Listed]:
-        """Path → page, of all files; a page that stands in two of them is a fault."""
+        """Return path → page of all files; a page in two files is an error."""
         entries = self.public().entries()
         found = {entry.loc.removeprefix(NOBODY): entry for entry in entries}
         assert len(found) == len(entries), sorted(entry.loc for entry in entries)
@@ -97,7 +97,7 @@ def told(finished: Finished) -> dict[str, Any]:
 
 
 def noon(night: int) -> str:
-    """The noon before a night, as the watermark has it."""
+    """Return the noon before a run, as a watermark."""
     return f"{START + timedelta(days=night - 1, hours=-14):%Y-%m-%d %H:%M:%S}"
 
 

@@ -1,4 +1,4 @@
-"""What random nights found: sections whose pages move, come and go, and what engines hear of it."""
+"""Findings of the simulation: sections whose pages move, leave and return, and what engines are sent."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_pending_changes_are_sent_by_the_next_run_even_if_it_is_unchanged(world:
 
 
 def night_of_a_move(world: World, **keys: Any) -> Done:
-    """Of 40 pages of a, which has these keys, 15 move to b, under the gates that hold by default."""
+    """Move 15 of 40 pages of a, which has these keys, to b, under the default gates."""
     del world.site.keys["gates"]
     world.specs["a"] = first = Spec("a", rows=[world.row(number) for number in range(40)], keys=keys)
     world.specs["b"] = second = Spec("b", rows=[world.row(number) for number in range(40, 60)])
@@ -128,7 +128,7 @@ def test_moving_pages_to_another_section_is_not_a_drop(world: World) -> None:
 
 
 def test_pages_that_lose_their_date_by_moving_to_another_section_count_as_undated(world: World) -> None:
-    """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
+    """A gate of the site counts over all sections: the pages had a lastmod, and have none now."""
     done = night_of_a_move(world, lastmod="updated")
     assert done.summary is not None
     assert done.summary["status"] == "refused"
@@ -259,7 +259,7 @@ def test_no_release_lists_a_page_twice_outside_views(world: World) -> None:
 
 
 def view_and_section(world: World, *, site: bool = True) -> tuple[Spec, Spec]:
-    """Pages 1 to 40 in section a, the first 30 of them, or others, shown by the view b. Both are published."""
+    """Return pages 1 to 40 in section a, the first 30 of them (or others) shown by the view b; both published."""
     ping(world)
     del world.site.keys["gates"]
     world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 41)])
@@ -270,7 +270,7 @@ def view_and_section(world: World, *, site: bool = True) -> tuple[Spec, Spec]:
 
 
 def changes(summary: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
-    """Section → added, changed, removed."""
+    """Return section → added, changed, removed."""
     return {name: (c["added"], c["changed"], c["removed"]) for name, c in summary["sections"].items()}
 
 
@@ -352,7 +352,7 @@ def test_a_section_becomes_a_view_only_when_it_is_read(world: World, how: str) -
 
 @pytest.mark.parametrize("view", ["at first", "in between"])
 def test_a_rollback_past_a_section_that_became_a_view_counts_pages_outside_views(world: World, view: str) -> None:
-    """The files of both are the same in both sets; they are others' pages in one of them."""
+    """Both releases have the same files; in one of them their pages belong to another section."""
     first, second = two_sections(world)
     ping(world)
     other = [dict(row) for row in first.rows]

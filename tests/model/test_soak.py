@@ -1,4 +1,4 @@
-"""A few trials of each kind that `make soak` plays for an hour; and that they find the defects they are made for."""
+"""Some trials of each kind that `make soak` runs for an hour; they must find the planted defects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections that a run does not read, by the model and by the product: pages leave them for earlier sections."""
+"""Sections that a run does not read, in the model and in the product: pages leave them for earlier sections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def story(request: pytest.FixtureRequest, world: World) -> Story:
 
 
 def copied(story: Story, to: str, numbers: list[int]) -> None:
-    """Let a section have some rows of b too."""
+    """Add some rows of b to a section."""
     rows = story.world.specs["b"].rows
     for number in numbers:
         story.world.ids += 1
