@@ -1,4 +1,4 @@
-"""A scheduled run that is not done in time: when it is due, and who is told what."""
+"""Scheduled runs that are not done in time: when they are due, and who is notified."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def sites(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked_for_shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that has a task of the DAG `shop` to run."""
+    """A worker with a task of the DAG `shop`."""
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "shop")
 
 
@@ -145,7 +145,7 @@ def test_tasks_have_no_copy_of_the_params_and_a_stored_dag_takes_20_kilobytes(si
 
 
 def test_a_stored_dag_does_not_depend_on_the_machine_that_parsed_it(tmp_path: Path) -> None:
-    """Airflow makes a version of a DAG whenever anything of it is stored differently."""
+    """Airflow makes a new version of a DAG if anything stored of it differs."""
     found = []
     for machine in ("one", "two"):
         (tmp_path / machine).mkdir()

@@ -1,4 +1,4 @@
-"""What becomes of a task that fails: whether Airflow tries it again, and what stands in its log."""
+"""Failed tasks: whether Airflow retries them, and what their log says."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_task_that_times_out_names_the_setting_and_is_retried() -> None:
 
 
 def test_a_task_that_times_out_is_reported_but_not_as_a_bug(tmp_path: Path) -> None:
-    """In the record of the run, which people are told of."""
+    """The error is in the run record, which messages are made of."""
     site = TestSite(tmp_path).section("pages", pages(5))
     key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
     slow = replace(

@@ -1,4 +1,4 @@
-"""What those who gather lineage from Airflow are told: by a real collector, which a plugin asks for."""
+"""What lineage collectors of Airflow receive: from a real collector, registered by a plugin."""
 
 from __future__ import annotations
 

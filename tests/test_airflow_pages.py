@@ -1,4 +1,4 @@
-"""The pages inside Airflow's API server: who may see them, what they show, and where they can't."""
+"""The pages inside Airflow's API server: who may see them, what they show, and what they say if they can't."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USERS = {"admin": "admin:admin", "reader": "reader:viewer:shops", "stranger": "s
 
 @dataclass(frozen=True)
 class Page:
-    """What a browser was answered."""
+    """A response to a browser."""
 
     status: int
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class Page:
 
 
 class World:
-    """An Airflow with one site, and three users, of whom one belongs to another team."""
+    """An Airflow with one site, and three users, one of whom belongs to another team."""
 
     refused: DagRun
 
@@ -83,7 +83,7 @@ class World:
         return Page(**answer)
 
     def follow(self, path: str) -> Page:
-        """The page that a page leads to."""
+        """Return the page behind a link."""
         first = self.get(path)
         assert first.status == 307, first.text
         return self.get(str(Path(path).parent / first.headers["location"]).replace("/runs/../", "/"))
@@ -91,7 +91,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, airflow_process: Airflow) -> World:
-    """The site after a night by the command, and one by the DAG that a gate refused."""
+    """The site after a run of the command, and a run of the DAG that a gate refused."""
     made = World(tmp_path_factory.mktemp("world"), airflow_process)
     answer, log = airflow_process.ask("belong", {}, teams=["shops", "others"])
     assert "error" not in answer, log[-3000:]

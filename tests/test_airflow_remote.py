@@ -73,7 +73,7 @@ def perform(python: Path | str, site_file: Path) -> Any:
 
 
 def interpreter(folder: Path, script: str) -> Path:
-    """An interpreter that runs this shell script instead."""
+    """Return an interpreter that runs this shell script instead."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Waiting for an export without a worker: when it is looked at again, and when the wait is over."""
+"""Waiting for an export without a worker: when it is polled again, and when the wait is over."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ BEGAN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A site with an export that lacks its marker, and that is waited for."""
+    """A site with an export without its marker that it waits for."""
     made = TestSite(tmp_path).section("products", pages(10))
     made.keys["sections"]["products"]["from"]["expect"] = {"marker": "_SUCCESS", "wait": "2h"}
     return made
 
 
 def look(site: TestSite, after: timedelta, **options: tuple[str, ...]) -> timedelta | None:
-    """When it is looked at again, counted from the begin of the wait, if it is looked at after so long."""
+    """Return when the export is polled again, after the start of the wait, if it is polled after this time."""
     world = replace(site.environment, clock=lambda: BEGAN + after)
     found = next_look(site.load(), Options(**options), world, began=BEGAN)
     return None if found is None else found - BEGAN

@@ -1,4 +1,4 @@
-"""Who is told how a run ended: one message each, in every case that they asked to hear of."""
+"""Messages about the end of a run: one to each receiver, in every case that they subscribed to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def beats(ear: Side) -> list[str]:
 
 
 def night(site: TestSite, number: int, **options: Any) -> None:
-    """A night as the command has it."""
+    """Run the site as the command does."""
     environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
     with watching(site.load(), environment, dry_run=options.get("dry_run", False)) as watched:
         finished = run_locally(site.load(), Options(**options), environment, jobs=1)

@@ -1,4 +1,4 @@
-"""A run in which one allocation fails, of Python or of a library: it ends with a message, or as if nothing had been."""
+"""A run in which one allocation of Python or a library fails: it ends with a message, or as without the failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns in every layout that Arrow has, sliced and chunked, are the same values to what works on them."""
+"""Columns in every layout of Arrow, sliced and chunked, have the same values for the code that works on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ["a", None, "", "längere Zeile", "a", None, "z"]
 
 
 def layouts(values: list[str | None]) -> list[pa.Array | pa.ChunkedArray]:
-    """The values in every layout of text, each as it is, as a slice of more, and in chunks."""
+    """Return the values in every layout of text, each directly, as a slice, and in chunks."""
     text = pa.array(values, pa.string())
     found = [text, *(text.cast(kind) for kind in (pa.large_string(), pa.string_view())), text.dictionary_encode()]
     found.append(text.cast(pa.large_string()).dictionary_encode())
@@ -110,7 +110,7 @@ def test_the_memory_of_a_slice_excludes_its_parent(values: list[str | None], dat
 
 
 def rows_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of a column of a snapshot, of any size and often null."""
+    """Return values of a snapshot column, of any size and often null."""
     if pa.types.is_list(kind):
         return st.none() | st.lists(rows_of(kind.value_type), max_size=3)
     if pa.types.is_struct(kind):
@@ -123,7 +123,7 @@ def rows_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 def written(array: pa.Array) -> bytes:
-    """The bytes of an array as a message."""
+    """Return the bytes of an array as a record batch message."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(
         sink, pa.schema([("x", array.type)]), options=pa.ipc.IpcWriteOptions(compression="lz4")

@@ -73,7 +73,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def refused(shop: Shop, code: int, *said: str, arguments: tuple[object, ...] = ()) -> Done:
-    """Run the site and see that it ends with `code` and these words, in one message, and changes nothing."""
+    """Run the site; check that it ends with `code` and one message with these words, and changes nothing."""
     before, current = shop.published.objects(), shop.known.current()
     done = call("run", shop.path, *at("2026-11-02T02:00:00Z"), *arguments)
     told = [line for line in done.err.splitlines() if not line.startswith(("extract:", "transform:", "render:"))]
@@ -101,7 +101,7 @@ def cut(shop: Shop) -> None:
 
 
 def middle_gone(shop: Shop) -> None:
-    """Its footer is whole, its pages are not."""
+    """The footer is intact, the pages are not."""
     pq.write_table(pa.table({"loc": [f"/p/{n * 7919}" for n in range(10_000)]}), shop.folder / "whole.parquet")
     data = bytearray((shop.folder / "whole.parquet").read_bytes())
     data[100:5_000] = b"\xff" * 4_900
@@ -360,7 +360,7 @@ def test_a_file_in_place_of_the_public_folder_is_reported(shop: Shop) -> None:
 
 @pytest.mark.parametrize("key", ["work", "publish"])
 def test_a_folder_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
-    """/proc takes none from anybody, not even from root."""
+    """Nobody can write to /proc, not even root."""
     shop.keys[key] = "/proc/sitemaps"
     done = call("run", shop.path, "--moved")
     assert done.code == 1
@@ -370,7 +370,7 @@ def test_a_folder_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
 
 @pytest.mark.parametrize("most", [10_000, *(pytest.param(most, marks=pytest.mark.thorough) for most in (300, 100_000))])
 def test_a_full_disk_ends_with_exit_code_3(shop: Shop, most: int) -> None:
-    """Files may have so many bytes: the first is too large at the lease, while extracting, while publishing."""
+    """File sizes are limited: the first file over the limit is the lease, one of extract, or a published one."""
     shop.export("products", pages(20_000, title=lambda n: f"{n * 7919:x}" * 5))
     shop.keys["gates"] = {"max_growth": 1_000, "max_undated": 1}
     done = subprocess.run(
@@ -396,7 +396,7 @@ def on_s3(shop: Shop, bucket: str) -> None:
 
 @pytest.mark.thorough
 def test_an_object_not_managed_can_be_adopted_as_the_message_says(shop: Shop, s3: S3Server, bucket: str) -> None:
-    """Also where the run staged in a scratch folder, its state being in a bucket."""
+    """The run can stage in a scratch folder, with its state in a bucket."""
     on_s3(shop, bucket)
     shop.keys["work"] = f"s3://{bucket}/private"
     s3.client().put_object(Bucket=bucket, Key="maps/sitemap.xml", Body=b"<old/>")
@@ -428,7 +428,7 @@ def test_a_missing_bucket_for_the_state_is_reported_before_anything_is_read(shop
 def test_a_403_that_may_hide_a_missing_object_is_reported_with_both_causes(
     shop: Shop, proxy: FaultProxy, bucket: str
 ) -> None:
-    """S3 says 403 for an object that is not there to those who may not list the bucket."""
+    """S3 answers 403 for a missing object to those who may not list the bucket."""
     on_s3(shop, bucket)
     denied = Fault("answer", 403, "AccessDenied")
     proxy.plan = lambda seen: None if seen.writes else denied

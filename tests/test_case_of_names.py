@@ -1,4 +1,4 @@
-"""Columns that differ in case only: SQL can't name them, rules can, and otherwise they are read."""
+"""Columns that differ only in case: SQL can't name them, rules can, and otherwise they are read."""
 
 from __future__ import annotations
 

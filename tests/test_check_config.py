@@ -1,4 +1,4 @@
-"""The config file of `check`, and the options that it stands for."""
+"""The config file of `check`, and the options that its keys stand for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = COMMAND_PAGE.partition("\n## `sitemap-etl check ")[2].partition("\n## 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with a sitemap that has an error and a warning."""
+    """A working folder with a sitemap that has an error and a warning."""
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "sitemap.xml").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)

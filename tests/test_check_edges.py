@@ -1,4 +1,4 @@
-"""Nothing stops a check: whatever one file, address, redirect, robots.txt or target does is a finding of its own."""
+"""Nothing stops a check: a problem with one file, address, redirect, robots.txt or target is a finding of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def site() -> Iterator[Website]:
 
 
 def quick(*targets: str, **options: object) -> Report:
-    """A check that waits for nothing and asks no resolver."""
+    """Return a check without waits and without a resolver."""
     fetcher = Fetcher(5, client=Client(step=5, resolve=loopback), pause=lambda _seconds: None)
     try:
         return check(targets, options=Options(now=NOW, **options), fetcher=fetcher)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def heard(site: Website, fetcher: Fetcher, *targets: str) -> list[dict[str, str]
 
 
 def anywhere(**options: object) -> Fetcher:
-    """Every host is the server on loopback, and nothing is waited for."""
+    """Every host is the server on loopback, and there are no waits."""
     client = Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, agent="sitemap_etl test")
     return Fetcher(5, client=client, pause=lambda _seconds: None, **options)  # type: ignore[arg-type]
 
@@ -247,7 +247,7 @@ def test_headers_that_can_not_be_sent_are_refused_without_their_value(headers: t
 
 
 def waited(site: Website, paths: dict[str, Answer | Callable[[], Answer]], **options: object) -> list[float]:
-    """The seconds that a check of these files would have waited."""
+    """Return the seconds that a check of these files would have waited."""
     waits: list[float] = []
     site.answers = {**paths, "/sitemap.xml": (200, XML, index(*(f"{site.root}{path}" for path in paths)))}
     fetcher = Fetcher(5, client=Client(step=5, resolve=loopback), pause=waits.append, **options)  # type: ignore[arg-type]
@@ -305,7 +305,7 @@ def test_a_host_that_never_answers_is_abandoned_for_all_its_files(site: Website)
 
 
 def test_the_timeout_of_a_file_covers_connection_redirects_and_last_byte(site: Website) -> None:
-    """A server that sends a byte now and then, of its headers or of the file, is late in the end."""
+    """A server that sends a byte now and then, of its headers or of the file, exceeds the time limit."""
 
     def drip() -> Answer:
         time.sleep(0.1)
@@ -320,7 +320,7 @@ def test_the_timeout_of_a_file_covers_connection_redirects_and_last_byte(site: W
 
 
 def hanging(site: Website, event: threading.Event) -> None:
-    """A set of two files: one has an error, the other one never comes."""
+    """A set of two files: one has an error, the other one is never sent."""
 
     def never() -> Answer:
         event.wait(60)

@@ -1,4 +1,4 @@
-"""One broken file at a time: exactly the codes of its faults, at the right line; and fine files without any."""
+"""One broken file at a time: exactly the codes of its faults, at the right line; and valid files without any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms of a check's report for CI: SARIF, JUnit and annotations of GitHub, also of hostile files."""
+"""Output formats of check for CI: SARIF, JUnit and annotations of GitHub, even for hostile files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which findings count: what is selected, ignored or judged otherwise, and what a baseline knows."""
+"""Which findings count: selected, ignored, with another severity, or known from a baseline."""
 
 from __future__ import annotations
 

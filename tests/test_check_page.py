@@ -1,4 +1,4 @@
-"""The report of a check as a page: complete in itself, on the paper of the run's report, and safe with hostile text."""
+"""The report page of check: self-contained, with the templates of the run's report, and safe with hostile text."""
 
 from __future__ import annotations
 

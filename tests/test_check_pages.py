@@ -1,4 +1,4 @@
-"""`check --pages`: which pages are visited, what is said of them, and what one check tells the next."""
+"""`check --pages`: which pages are visited, what is reported, and the state between two checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def site() -> Iterator[Website]:
 
 
 def listing(site: Website, *paths: str, lastmod: str = "", at: str = "/sitemap.xml") -> str:
-    """Lists pages in a sitemap; gives its address."""
+    """Add a sitemap that lists pages; return its address."""
     date = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
     body = urlset("".join(f"<url><loc>{site.root}{path}</loc>{date}</url>\n" for path in paths))
     site.answers[at] = Answer(headers=XML, body=body)
@@ -287,7 +287,7 @@ LATER = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
 def twice(site: Website, folder: Path, before: tuple[str, str], after: tuple[str, str]) -> dict[str, Finding]:
-    """The findings of a second check; each check has (lastmod, what the page says)."""
+    """Return the findings of a second check; each check has (lastmod, content of the page)."""
     reports = []
     for now, (lastmod, text) in ((NOW, before), (LATER, after)):
         site.page("/p", text)

@@ -1,4 +1,4 @@
-"""What a check hands on: the codes and their documentation, the JSON, the exit code, the table on a terminal."""
+"""The results of a check: codes and their documentation, JSON, exit code, table on a terminal."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_exit_code_is_1_from_the_severity_of_fail_on(
 
 
 def strict(part: object) -> object:
-    """The schema without room for a key that it does not name."""
+    """Return the schema without additional keys."""
     if isinstance(part, list):
         return [strict(one) for one in part]
     if not isinstance(part, dict):
@@ -130,7 +130,7 @@ def strict(part: object) -> object:
 
 
 def valid(told: dict[str, object]) -> dict[str, object]:
-    """What `--json` prints, held against the schema: each key is in it."""
+    """Return the JSON of `--json` after validating it: the schema has each key."""
     jsonschema.Draft202012Validator(strict(schema())).validate(told)  # type: ignore[arg-type]
     return told
 

@@ -1,4 +1,4 @@
-"""The columns of a document agree with what an XML parser reads, whatever the text and the writing."""
+"""The columns of a document agree with an XML parser, whatever the text and its notation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAGS = st.sampled_from(["loc", "lastmod", "x:loc", "a-very-long-element-name-tha
 
 @st.composite
 def contents(draw: st.DrawFn) -> str:
-    """Text as a writer may put it: escaped, by number, in CDATA, with comments in between, ">" as it is."""
+    """Return text in the notations of writers: escaped, by number, in CDATA, with comments, with ">" unescaped."""
     text = draw(TEXT)
     how = draw(st.sampled_from(["escaped", "numbers", "cdata", "comment", "raw"]))
     if how == "numbers":

@@ -1,4 +1,4 @@
-"""`check` reports what strict parsers refuse: prefixes outside of their scope, and doubled declarations."""
+"""`check` reports what strict parsers refuse: prefixes outside of their scope, and repeated declarations."""
 
 from __future__ import annotations
 

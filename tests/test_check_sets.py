@@ -1,4 +1,4 @@
-"""Folders and buckets: what index, files and robots.txt say of each other, and what stands in several files."""
+"""Folders and buckets: relations between index, files and robots.txt, and URLs in several files."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ WHOLE = {
 
 
 def test_a_complete_valid_set_has_no_findings(tmp_path: Path) -> None:
-    """URLs above the sitemap's folder are fine where robots.txt names its index; key files are no sitemaps."""
+    """URLs above the sitemap's folder are valid if robots.txt names its index; key files are not sitemaps."""
     report = checked(tmp_path, WHOLE)
     assert report.findings == []
     assert [(s.kind, s.rows) for s in report.files] == [
@@ -146,7 +146,7 @@ def test_an_index_cannot_lead_out_of_its_folder(tmp_path: Path) -> None:
 
 
 def test_pages_that_views_repeat_are_not_duplicates(tmp_path: Path) -> None:
-    """News, and a file all of whose URLs stand in others, are no duplicates."""
+    """News, and a file whose URLs are all in others, are not duplicates."""
     files = {
         "sitemap.xml": index(*[f"https://shop.example/{n}.xml" for n in ("products", "articles", "recent", "news")]),
         "products.xml": urlset(urls(40)),
@@ -179,7 +179,7 @@ def test_a_duplicate_across_files_shows_its_url_line_and_the_other_file(tmp_path
 
 
 def test_a_file_that_repeats_another_is_a_view_only_if_it_shows_why(tmp_path: Path) -> None:
-    """By its name, by what it adds, or because it has the latest pages: not because its URLs stand elsewhere."""
+    """Views are recognized by name, by what they add, or by having the latest pages, and not by repeated URLs."""
     picture = "<image:image><image:loc>https://cdn.example/1.jpg</image:loc></image:image>"
     files = {"products.xml": urlset(urls(40)), "products-old.xml": urlset(urls(30))}
     (finding,) = checked(tmp_path / "old", files).findings
@@ -292,7 +292,7 @@ def test_an_index_on_standard_input_that_lists_itself_is_recognized() -> None:
 
 
 def test_pages_of_files_that_were_not_read_are_not_missing(tmp_path: Path) -> None:
-    """An alternate may be listed in the file that is missing; without one, it is said to be in none."""
+    """An alternate may be listed in the missing file; if all files are there, it is reported."""
     page = urlset(url(more=SELF + link("de", "https://shop.example/de")), XHTML)
     files = {"sitemap.xml": index(A, B), "a.xml": page}
     assert found(checked(tmp_path / "one", files), tmp_path / "one") == {("index-file-missing", "sitemap.xml")}
@@ -311,7 +311,7 @@ def test_return_links_of_alternates_are_found_in_other_files(tmp_path: Path) -> 
 
 
 def test_the_option_at_decides_which_hosts_are_foreign(tmp_path: Path) -> None:
-    """The public address of a folder decides which hosts and folders are the set's own."""
+    """The public address of a folder decides which hosts and folders belong to the set."""
     report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": urlset(url())}, at="https://www.shop.example/")
     assert ("foreign-host", "a.xml") in found(report, tmp_path)
 
@@ -325,7 +325,7 @@ def test_robots_txt_permits_urls_of_another_host_only_if_it_is_from_that_host(tm
 
 
 def test_listings_for_comparison_have_the_same_files_and_rows_as_the_check(tmp_path: Path) -> None:
-    """One way through a set: the listing has the files that the check has, without their judgement."""
+    """The listing has the same files as the check, without findings."""
     report = checked(tmp_path, WHOLE)
     listed = list(listings(str(tmp_path), Options()))
     assert [(one.name, one.rows.num_rows, one.problem) for one in listed] == [
@@ -389,7 +389,7 @@ class Stat:
 
 @dataclass
 class Bucket:
-    """A bucket in memory: what `open_s3` must give."""
+    """A bucket in memory, for `open_s3`."""
 
     objects: dict[str, bytes]
 
@@ -433,7 +433,7 @@ def test_check_can_read_through_the_storage_of_the_package(tmp_path: Path) -> No
 
 
 def test_rows_spilled_to_disk_are_in_the_same_buckets_as_in_memory(tmp_path: Path) -> None:
-    """What is compared bucket by bucket is the same in memory and on disk."""
+    """Values compared bucket by bucket are the same in memory and on disk."""
     keys = np.random.default_rng(7).integers(0, 2**63, 5000).astype(np.uint64)
     few, many = (Spill(np.dtype("<u8"), tmp_path, name, held=held) for name, held in (("few", 10**6), ("many", 100)))
     for part in np.array_split(keys, 50):

@@ -1,4 +1,4 @@
-"""`check` against lxml and Expat over mutants of a sitemap: a file that one of them rejects is never called clean."""
+"""`check` against lxml and Expat for mutants of a sitemap: a file that one of them rejects has a finding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expat_rejects(data: bytes) -> bool:
 
 
 def errors(folder: Path, *files: bytes) -> list[set[str]]:
-    """The codes of the faults that keep readers from a file, or some of them, as `check` finds them."""
+    """Return the codes of faults that keep readers from a file, as `check` finds them."""
     names = [folder / f"{number}.xml" for number in range(len(files))]
     for name, data in zip(names, files, strict=True):
         name.write_bytes(data)
@@ -77,7 +77,7 @@ TOKENS = {
 
 
 def mutant(random_: random.Random, kind: str) -> str:
-    """A document in which tokens of a kind replace, or stand between, characters of the part they belong to."""
+    """Return a document in which tokens of a kind replace, or are inserted between, characters of their part."""
     parts = {"head": HEAD, "root": ROOT, "entry": ENTRY, "doctype": DOCTYPE}
     part = {
         "declaration": "head",
@@ -134,7 +134,7 @@ SYNTAX = frozenset({"xml-declaration", "xml-malformed", "namespace-declaration",
 
 
 class Choices(random.Random):
-    """A source of chance that knows what was chosen by it."""
+    """A random source that records what it chose."""
 
     def __init__(self, seed: str) -> None:
         super().__init__(seed)
@@ -147,7 +147,7 @@ class Choices(random.Random):
 
 
 def compare(kind: str, number: int, folder: Path) -> set[object]:
-    """Compare this many mutants of a kind. Return the tokens, encodings and codecs that they were made of."""
+    """Compare this many mutants of a kind. Return their tokens, encodings and codecs."""
     random_ = Choices(f"{kind} {number}")
     rejected = 0
     for _ in range(0, number, 100):

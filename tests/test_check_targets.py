@@ -1,4 +1,4 @@
-"""What is given to a check: every target is told of, is read once, and within the limits of the whole check."""
+"""Targets of a check: every target is reported, read once, and within the limits of the whole check."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_prefix_without_sitemaps_is_reported(s3: S3Server, bucket: str, tmp_pa
 
 
 def poured(path: Path, data: bytes) -> None:
-    """A named pipe into which somebody writes this, once."""
+    """Return a named pipe into which this is written once."""
 
     def write() -> None:
         with suppress(BrokenPipeError):  # who reads may have had enough
@@ -162,7 +162,7 @@ def test_a_file_is_probed_once_before_it_is_read() -> None:
 
 
 class Endless(Counted):
-    """A bucket whose listing never ends, and holds no sitemap."""
+    """A bucket whose listing never ends, and has no sitemap."""
 
     def list(self, prefix: str = "") -> Iterator[Object]:
         while True:

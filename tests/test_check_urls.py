@@ -1,4 +1,4 @@
-"""What a check takes from standard input, and the file of every listed URL."""
+"""Standard input as a target of check, and the file of every listed URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sitemaps over HTTP: status, redirects, types and encodings, bounds, robots.txt, and whom we refuse to ask."""
+"""Sitemaps over HTTP: status, redirects, types and encodings, limits, robots.txt, and addresses never requested."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def site() -> Iterator[Website]:
 
 
 def loopback(host: str, _port: int) -> list[str]:
-    """No name is asked of a real resolver."""
+    """No name is resolved by a real resolver."""
     if host != "127.0.0.1":
         raise OSError("no such name")
     return [host]
@@ -203,7 +203,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize(("location", "said"), NOWHERE.items())
 def test_a_redirect_to_a_scheme_that_cannot_be_requested_is_an_error(site: Website, location: str, said: str) -> None:
-    """It was not read; and it is not asked again, because that can't help."""
+    """It was not read. It is not requested again, because that can't help."""
     site.answers["/s.xml"] = (301, {"Location": location}, b"")
     (finding,) = (report := checked(f"{site.root}/s.xml", robots=False)).findings
     assert (finding.code, finding.severity) == ("redirect-invalid", "error")
@@ -250,7 +250,7 @@ def test_a_robots_txt_with_an_invalid_redirect_is_reported(site: Website, locati
 
 
 def test_the_command_fails_on_an_invalid_redirect(site: Website) -> None:
-    """Not exit code 3, which says that trying again may help."""
+    """Exit code 3 would say that a retry may help."""
     site.answers["/s.xml"] = (301, {"Location": "http://[::bad"}, b"")
     assert call("check", f"{site.root}/s.xml", "--isolated", "--no-robots").code == 1
 
@@ -319,7 +319,7 @@ def test_a_robots_txt_that_names_itself_as_sitemap_is_not_an_index(site: Website
 
 
 def test_the_robots_txt_of_the_host_is_checked(site: Website) -> None:
-    """What it forbids, which index it does not name, which sitemap it names that is gone."""
+    """Pages that it disallows, an index that it does not name, a missing sitemap that it names."""
     site.answers = {
         "/robots.txt": (200, TEXT, f"User-agent: *\nDisallow: /a\nSitemap: {site.root}/old.xml\n".encode()),
         "/s.xml": (200, XML, index(f"{site.root}/a.xml")),
@@ -362,7 +362,7 @@ def test_an_html_page_in_place_of_robots_txt_does_not_count_as_an_unread_sitemap
 
 
 def test_a_sitemap_may_list_another_host_whose_robots_txt_names_it(site: Website) -> None:
-    """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
+    """Cross-submission: the robots.txt of the pages' host names their sitemap."""
     other = site.root.replace("127.0.0.1", "127.0.0.2")
     site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
 
@@ -411,7 +411,7 @@ def guard(site: Website, addresses: dict[str, str]) -> Client:
 
 @pytest.mark.parametrize("how", ["listed", "redirect"])
 def test_a_public_sitemap_cannot_make_the_check_request_private_addresses(site: Website, how: str) -> None:
-    """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
+    """127.0.0.1 is the public network here, 127.0.0.2 the private one; both reach the same server."""
     client = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
     inside = f"http://intranet.test:{site.port}/secret.xml"
     shop = f"http://shop.test:{site.port}"
@@ -426,7 +426,7 @@ def test_a_public_sitemap_cannot_make_the_check_request_private_addresses(site: 
 
 
 def test_the_connection_uses_the_ip_address_that_was_approved(site: Website) -> None:
-    """A name that means another address a moment later (DNS rebinding) is not asked again."""
+    """A name that resolves to another address a moment later (DNS rebinding) is not resolved again."""
     answers = iter(["127.0.0.1"])
     client = Client(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
     site.answers["/s.xml"] = (200, XML, FINE)

@@ -1,4 +1,4 @@
-"""Checksums that an input carries: one changed byte never changes a row without a word."""
+"""Checksums of an input: one changed byte never changes a row silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command: exit codes, one JSON object in every case, messages a person can act on."""
+"""The command: exit codes, one JSON object in every case, messages that say what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(site: TestSite, night: int, *arguments: object) -> Done:
 
 
 def shown(done: Done, word: str) -> list[str]:
-    """The arguments of the command that a message shows behind `word`."""
+    """Return the arguments of the command that a message shows after `word`."""
     line = next(line for line in (done.out + done.err).splitlines() if line.strip().startswith(word))
     return shlex.split(line.partition("sitemap-etl ")[2].replace("…", "a reason"))
 
@@ -107,7 +107,7 @@ def test_paths_are_completed_by_the_shell(tmp_path: Path) -> None:
 
 
 def with_shell(option: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Call the command below bash. The shell is known by the processes around the command."""
+    """Call the command in bash. The shell is recognized by its parent processes."""
     command = ["bash", "-c", f"{shlex.quote(sys.executable)} -m sitemap_etl {option}; exit $?"]
     return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
 
@@ -403,7 +403,7 @@ def test_a_run_that_was_published_is_not_published_again(site: TestSite) -> None
 
 
 def test_a_run_with_a_limit_of_rows_is_not_published(site: TestSite) -> None:
-    """With `--limit` a run shows what it would do; what it did not read would be gone."""
+    """With `--limit` a run shows what it would do; publishing would remove what it did not read."""
     run(site, 1)
     shown = run(site, 2, "--limit", 95, "--dry-run", "--json").json["run_id"]
     done = call("publish", site.path, shown)

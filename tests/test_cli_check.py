@@ -1,4 +1,4 @@
-"""`check`, and `run --dry-run --against`: reading sitemaps back, ours or not."""
+"""`check`, and `run --dry-run --against`: reading published and foreign sitemaps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BROKEN = (
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The folder over HTTP; gives the address."""
+    """Serve the folder over HTTP; return the address."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""`init`: a first site file that validates and runs, from whatever there is."""
+"""`init`: a first site file that validates and runs, for any source."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_json_lines_and_folders_are_recognized_by_their_names() -> None:
 
 @pytest.mark.parametrize(("own", "expected"), [({"mod": "2026-09-{:02}"}, "mod"), ({}, "none")])
 def test_a_date_in_the_name_of_a_folder_is_recognized_as_that_of_an_export(own: dict[str, str], expected: str) -> None:
-    """Spark and Hive write a folder a night: a page that is in the newest did not change for that."""
+    """Spark and Hive write a folder per day: that a page is in the newest does not mean that it changed."""
     for day in (1, 2):
         folder = Path(f"e/dt=2026-11-0{day}")
         folder.mkdir(parents=True)
@@ -410,7 +410,7 @@ PRODUCTS = [(n, f"lampe-{n}", f"2026-10-{n % 28 + 1:02} 10:00:00", "2025-01-01 0
 
 @pytest.fixture(params=["postgresql", "mysql", "sqlite", "duckdb"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """The URI of a database with an awkward table of products and an empty one; what it puts around names."""
+    """Return the URI of a database with an unusual and an empty table, and its quote character."""
     quote = "`" if request.param in ("mysql", "sqlite") else '"'
     moment = "DATETIME" if request.param == "mysql" else "TIMESTAMP"
     bytes_ = "BYTEA" if request.param == "postgresql" else "BLOB"

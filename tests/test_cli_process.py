@@ -37,7 +37,7 @@ def wait(frame):
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A published site whose next run waits in a hook until told to go on."""
+    """A published site whose next run waits in a hook until it is released."""
     site = TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
     site.night(1)
     site.export("products", pages(101, lastmod="2026-11-01"))
@@ -47,7 +47,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def begun(site: TestSite, *arguments: object) -> subprocess.Popen[str]:
-    """A run that has come to its hook."""
+    """Start a run, and return once it has come to its hook."""
     running = process("run", site.path, *arguments, cwd=site.folder)
     until(lambda: (site.folder / "waiting").exists() or running.poll() is not None)
     assert running.poll() is None, running.communicate()
@@ -85,7 +85,7 @@ def test_an_interrupted_run_releases_its_lease(site: TestSite) -> None:
 
 @pytest.mark.thorough
 def test_a_second_interruption_ends_the_run_at_once(site: TestSite) -> None:
-    """Also where what is under way never ends. The dead process holds no lease."""
+    """Even if the running work never ends. The dead process holds no lease."""
     before = site.public().objects()
     running = begun(site, "--json")
     running.send_signal(signal.SIGINT)
@@ -134,7 +134,7 @@ def test_a_signal_during_exit_does_not_change_the_exit_code(site: TestSite, numb
 
 
 def test_unreadable_rows_of_a_database_do_not_keep_the_process_alive(site: TestSite) -> None:
-    """What its driver would have given next is for nobody; at the end of a process no thread can be started for it."""
+    """Nobody reads the next rows of the driver; no thread can be started for them while the process ends."""
     with closing(sqlite3.connect(site.folder / "catalog.db")) as database, database:
         database.execute("CREATE TABLE pages (loc TEXT)")
         database.execute("INSERT INTO pages VALUES (CAST(x'2fe4' AS TEXT))")
@@ -210,7 +210,7 @@ def test_a_closed_pipe_on_stdout_is_not_an_error(site: TestSite, arguments: tupl
 
 
 def on_terminal(*arguments: object, cwd: Path, columns: int) -> tuple[int, str]:
-    """Call the command on a terminal of so many columns; gives exit code and what it showed."""
+    """Call the command on a terminal with this many columns; return exit code and output."""
     leader, follower = pty.openpty()
     ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "CI", "NO_COLOR")}

@@ -1,4 +1,4 @@
-"""The command `rollback`: an older set is published again, or what is in the way of that is told."""
+"""The command `rollback`: an older release is published again, or the obstacle is reported."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_rollback_to_a_deleted_release_names_the_remaining_ones(site: TestSite
 
 @pytest.mark.parametrize("moved", [(), ("--moved",)])
 def test_a_rollback_refuses_a_release_of_another_site(site: TestSite, moved: tuple[str, ...]) -> None:
-    """Its pages are of another origin, and no engine takes them from a sitemap of this one."""
+    """Its pages have another origin, which engines don't accept in a sitemap of this one."""
     old = run(site, 1, "--json").json["run_id"]
     site.keys["site"] = "https://www.shop.example"
     if not moved:
@@ -174,7 +174,7 @@ def test_an_implausible_year_is_reported(site: TestSite, command: str, time: str
 
 
 class _Seen(Wrapped):
-    """A storage after each write to which somebody reads the set."""
+    """A storage that reads the release after each write."""
 
     def put(self, key: str, data: Any, **options: Any) -> Stat:
         outer: Any = self._outer
@@ -197,7 +197,7 @@ class Seen(Wrapping):
 def test_a_rollback_of_renamed_sections_never_unlists_a_page(
     site: TestSite,
 ) -> None:
-    """The same rows are in other files then, whose snapshots are the same."""
+    """The same rows are then in other files with the same snapshots."""
     site.section("pages", pages(50, 500, lastmod="2026-10-01"))
     run(site, 1)
     keys = site.keys["sections"]
@@ -217,7 +217,7 @@ def test_a_rollback_of_renamed_sections_never_unlists_a_page(
 def test_a_rollback_gives_the_same_result_for_any_number_of_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
-    """Two sections whose URLs lie between each other's; pages are changed, added, removed, and move."""
+    """Two sections with interleaved URLs; pages are changed, added, removed, and move."""
     if small:
         monkeypatch.setattr("sitemap_etl.runs.rollback.WINDOW_ROWS", 10)
         monkeypatch.setattr("sitemap_etl.state.snapshots._BATCH_ROWS", 7)

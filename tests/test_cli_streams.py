@@ -1,4 +1,4 @@
-"""The command's streams: readers who leave, disks that are full, streams that are closed or take only ASCII."""
+"""The command's streams: closed pipes, full disks, closed streams and streams for ASCII only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def shell(site: TestSite, line: str) -> tuple[int, str]:
-    """Run a line of bash in which `etl` is the command; gives its exit code and all that was said."""
+    """Run a line of bash in which `etl` is the command; return its exit code and output."""
     assert site.path.name == "shop.yaml"
     script = f'etl() {{ {SHELL} "$@"; }}; {line}'
     done = subprocess.run(
@@ -78,7 +78,7 @@ def test_a_run_with_closed_streams_can_be_refused(site: TestSite, line: str) -> 
 
 
 def test_output_for_a_closed_stream_is_not_written_into_other_files(site: TestSite) -> None:
-    """A file that is opened takes the number of a stream that was closed, and would be printed into."""
+    """An opened file gets the number of a closed stream, and output would be written into it."""
     assert shell(site, "etl run shop.yaml <&- >&- 2>&-")[0] == 0
     assert {entry.loc for entry in site.public().entries()} == {f"{site.origin}/p/{n:06}" for n in range(100)}
     robots = (site.folder / "public" / "robots.txt").read_text()
@@ -136,7 +136,7 @@ for arguments in json.loads(sys.argv[1]):
 def one_by_one(
     site: TestSite, environ: dict[str, str], calls: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Done]:
-    """Several calls of the command, one after the other, in one process with these streams."""
+    """Call the command several times in one process with these streams."""
     done = subprocess.run(
         [sys.executable, "-c", ONE_BY_ONE, json.dumps(calls)],
         cwd=site.folder,
@@ -201,7 +201,7 @@ def test_characters_that_a_stream_cannot_encode_are_replaced(site: TestSite) -> 
 @pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW)
 def test_command_line_text_is_read_in_any_locale(site: TestSite, environ: dict[str, str]) -> None:
-    """Also bytes that are no UTF-8, in a reason, a URL or the name of a site file."""
+    """Invalid UTF-8 in a reason, a URL or the name of a site file as well."""
     site.export("products", [*pages(100), {"loc": "/größe"}])
     name, reason, url = map(os.fsdecode, (b"gr\xf6.yaml", b"f\xfcr", b"/gr\xf6\xdfe"))
     site.path.rename(site.folder / name)

@@ -1,4 +1,4 @@
-"""The time of a run against two clocks, that of the published set and that of the store; and nothing in the future."""
+"""The time of a run against two clocks, those of the release and of the store; and dates in the future."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def titled(edition: int, *, of: int = 7) -> list[dict[str, str]]:
 
 
 def run(site: TestSite, time: datetime, *, given: datetime | None = None, **options: Any) -> Finished:
-    """A run when it is this time by every clock; `given`: the time that is asked for."""
+    """Run at this time by every clock; `given`: the option --now."""
     return run_locally(site.load(), Options(**options), site.at(time), jobs=1, now=given)
 
 
 def files(site: TestSite) -> dict[Path, bytes]:
-    """Everything but the records of runs, which tell of those that were refused as well."""
+    """Return everything except run records, which include refused runs."""
     kept = (
         path for path in site.folder.rglob("*") if path.is_file() and not re.search("/(state/runs|reports)/", str(path))
     )
@@ -54,7 +54,7 @@ def files(site: TestSite) -> dict[Path, bytes]:
 
 
 def public(site: TestSite) -> str:
-    """All files of the set, as text: a file that waits to be deleted is in no index."""
+    """Return all files of the release as text, without files that wait to be deleted."""
     objects = site.public().objects()
     data = {file.key: objects[file.key] for file in site.manifest().files()}
     return "\n".join((gzip.decompress(d) if key.endswith(".gz") else d).decode() for key, d in data.items())
@@ -98,7 +98,7 @@ def test_after_a_rollback_the_clock_is_compared_with_the_time_of_the_rollback(si
 
 @pytest.mark.parametrize("off", [CLOCK_OFF + 60, -CLOCK_OFF - 60])
 def test_a_clock_far_from_that_of_the_store_is_refused_with_both_times(site: TestSite, off: int) -> None:
-    """The store has a later night than the set, so that it is not the set that refuses."""
+    """The time of the store is after the release, so that the release is not the reason for the refusal."""
     before = files(site)
     environment = site.at(FIRST_NIGHT + timedelta(days=2))
     wrong = FIRST_NIGHT + timedelta(days=2, seconds=off)
@@ -175,7 +175,7 @@ def test_an_invalid_time_is_an_error_of_the_call() -> None:
 
 
 def test_since_is_no_later_than_either_clock() -> None:
-    """A worker whose clock is fast must not believe dates that the store has yet to see."""
+    """A worker with a fast clock must not accept dates that are in the future for the store."""
     now = FIRST_NIGHT
     later, next_year = now + timedelta(minutes=20), now + timedelta(days=YEAR)
     assert read_moment(now, later, next_year) == later
@@ -205,7 +205,7 @@ def test_with_a_reason_a_run_can_have_a_time_before_the_release() -> None:
 
 @pytest.fixture
 def fast(tmp_path: Path) -> TestSite:
-    """Published on the first night, and on the second by a clock that was a year fast: page 7 has a date of then."""
+    """Return a site published on day 1, and on day 2 by a clock that was a year fast: page 7 has a date of then."""
     keys: dict[str, Any] = {"feed": {"formats": ["rss", "atom"], "title": "P", "items": 5}}
     site = TestSite(tmp_path, gates=OPEN, recent="3d").section("p", titled(1), lastmod=RULE, **keys)
     site.section("q", pages(25, 100, title="q", at="2026-10-01"), lastmod=RULE)
@@ -237,7 +237,7 @@ def test_a_rollback_to_the_previous_release_fixes_a_release_from_the_future(fast
 
 
 def test_publishing_a_release_from_the_future_again_fixes_its_time(fast: TestSite) -> None:
-    """Its pages stay, but no date is one of the future: page 7 has the source's again."""
+    """Its pages stay, but no date is in the future: page 7 has that of the source again."""
     again = fast.manifest().run_id
     roll_back(fast.load(), again, fast.at(FIRST_NIGHT + timedelta(days=2)), reason="the clock was fast")
     assert "2027" not in public(fast)
@@ -253,7 +253,7 @@ def test_publishing_a_release_from_the_future_again_fixes_its_time(fast: TestSit
 
 @pytest.mark.parametrize("sections", [(), ("q",), ("p",)], ids=["all", "the other one", "the one with the date"])
 def test_a_run_with_a_reason_fixes_a_release_from_the_future(fast: TestSite, sections: tuple[str, ...]) -> None:
-    """Also where the section with the date is not read: it stays as published, but for that."""
+    """Even if the section with the date is not read: otherwise it stays as published."""
     time = FIRST_NIGHT + timedelta(days=2)
     done = run(fast, time, given=time, reason="the clock was fast", sections=sections)
     assert done.summary.status == "published"
@@ -282,7 +282,7 @@ def test_no_gate_refuses_the_removal_of_future_dates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["rollback", "reason"])
 def test_a_page_removed_by_a_release_from_the_future_returns_without_its_date(fast: TestSite, how: str) -> None:
-    """Page 7, dated by the fast clock, is not in the set that follows, and comes back the night after."""
+    """Page 7, dated by the fast clock, is not in the next release, and returns the day after."""
     fast.export("p", [row for row in titled(2) if "000007" not in row["loc"]])
     time = FIRST_NIGHT + timedelta(days=2)
     if how == "rollback":

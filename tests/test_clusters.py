@@ -1,4 +1,4 @@
-"""hreflang clusters: closed over what is listed, wherever the rows lie."""
+"""hreflang clusters: complete for all listed pages, in whatever split or section their rows are."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ TWENTY = "ar bg cs da de el en es fi fr he hi hu it ja ko nl pl pt ru"
 
 @pytest.mark.thorough
 def test_clusters_of_twenty_languages_take_little_memory(tmp_path: Path) -> None:
-    """60,000 rows have 1.2 million links, 130 MB of text; closing them takes a bucket at a time."""
+    """60,000 rows have 1.2 million links, 130 MB of text; they are computed bucket by bucket."""
     site = TestSite(tmp_path)
     site.section(
         "a", ({"loc": f"/{lang}/{n}", "item": n, "lang": lang} for n in range(3_000) for lang in TWENTY.split())

@@ -1,4 +1,4 @@
-"""What a site file becomes."""
+"""Loading a site file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.site_files import FULL, MINIMAL, loaded, problems, written
 
 
 def section_of(folder: Path, rules: str):
-    """The only section of a file, with these lines added to it."""
+    """Return the only section of a file after adding these lines to it."""
     text = MINIMAL + "".join(f"    {line}\n" for line in rules.splitlines())
     return loaded(folder, text).sections["pages"]
 
@@ -419,7 +419,7 @@ def test_files_of_a_site_have_distinct_names():
 
 
 def test_reading_a_site_file_loads_no_data_libraries(tmp_path):
-    """Airflow parses the DAG file again and again."""
+    """Airflow parses the DAG file repeatedly."""
     path = written(tmp_path, FULL)
     program = (
         "import sys, pathlib, sitemap_etl.config as s\n"

@@ -1,4 +1,4 @@
-"""Every mistake of a site file is told at once, each with file, line, key path, what was expected, the nearest key."""
+"""All errors of a site file are reported at once, each with file, line, key path, expectation, and nearest key."""
 
 from __future__ import annotations
 
@@ -478,7 +478,7 @@ def paths_of(value, path=()):
 @settings(max_examples=examples(100))
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
 def test_any_value_of_any_key_either_loads_or_is_reported(tmp_path, path, value):
-    """No other error, and what loads reads back from its JSON."""
+    """There is no other error, and a loaded site is read back from its JSON."""
     data = copy.deepcopy(FULL_DATA)
     below = data
     for part in path[:-1]:

@@ -1,4 +1,4 @@
-"""The documents of the site file say what the keys say."""
+"""The reference of the site file agrees with the keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    """What holds a site file against the schema, which is one."""
+    """Return a validator for the schema, which is valid itself."""
     jsonschema.Draft202012Validator.check_schema(schema())
     return jsonschema.Draft202012Validator(schema())
 

@@ -1,4 +1,4 @@
-"""A secret is known by where it is to be found; only the stage that uses it sees it."""
+"""A secret is stored as its location; only the stage that uses it reads it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ping:
 
 
 def texts(engine: Engine) -> dict[str, list[str]]:
-    """The secrets of an engine that was revealed."""
+    """Return the secrets of an engine after they were read."""
     return {key: [secret.text for secret in secrets] for key, secrets in engine.secrets().items()}
 
 

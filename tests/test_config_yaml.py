@@ -1,4 +1,4 @@
-"""A site file is YAML 1.2 without its traps: what stands in it is what was meant, or is answered with what to write."""
+"""A site file is YAML 1.2 without its traps: it is read as meant, or refused with what to write."""
 
 from __future__ import annotations
 

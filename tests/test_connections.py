@@ -1,4 +1,4 @@
-"""Connections as Airflow writes them: what they lead to, and that nothing said of them holds a secret."""
+"""Connections as Airflow writes them: their targets, and messages without secrets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an operator does to runs in Airflow's UI: none of it turns a published run red, or blocks the next one.
+"""What a user does to runs in Airflow's UI: no action turns a published run red, or blocks the next one.
 
-All of it here; the most frequent are in test_dag.py, and what each task does of a run that is over in test_tasks.py.
+The most frequent actions are in test_dag.py, and the tasks of finished runs in test_tasks.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARKED = [
 
 
 class Desk(Operator):
-    """An operator with a site of two sections and an engine that hears of changes."""
+    """A user of the UI, with a site of two sections and an engine that is sent changes."""
 
     def __init__(self, folder: Path, running: Airflow, engine: Side, **keys: Any) -> None:
         self.folder = folder
@@ -64,11 +64,11 @@ class Desk(Operator):
         (self.folder / f"{section}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
 
     def counted(self, count: int) -> None:
-        """Pages in a file that says how many it has."""
+        """Write this many pages to the file `counted.parquet`."""
         pq.write_table(pa.table({"loc": [f"/c/{n}" for n in range(count)]}), self.folder / "counted.parquet")
 
     def set(self) -> dict[str, tuple[bytes, int]]:
-        """What is published, with the moments of writing."""
+        """Return the published files with their modification times."""
         return {
             str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in self.public.rglob("*")
@@ -76,14 +76,14 @@ class Desk(Operator):
         }
 
     def posts(self) -> int:
-        """Requests that told the engine of changes."""
+        """Return the requests that submitted changes to the engine."""
         return len(self.engine.asked("POST"))
 
     def lease(self) -> Path:
         return self.folder / "work" / self.dag / "state" / "lease.json"
 
     def statuses(self) -> list[str]:
-        """What became of the runs of the site, in their order."""
+        """Return the outcomes of the runs of the site, in their order."""
         runs = sorted((self.folder / "work" / self.dag / "state" / "runs").glob("*.json"))
         return [json.loads(path.read_text())["status"] for path in runs]
 
@@ -100,7 +100,7 @@ def desk(tmp_path: Path, airflow_process: Airflow) -> Iterator[Desk]:
 
 
 def published(desk: Desk) -> DagRun:
-    """A run that has published changes, of which the engine heard."""
+    """Return a run that has published changes, which the engine was sent."""
     desk.run()
     desk.pages(105)
     run = desk.run()
@@ -131,7 +131,7 @@ def test_cleared_tasks_of_a_published_run_succeed_without_doing_anything(desk: D
 
 
 def refused(desk: Desk) -> DagRun:
-    """A run that a gate has refused."""
+    """Return a run that a gate has refused."""
     desk.run()
     desk.pages(40)
     run = desk.run()
@@ -162,7 +162,7 @@ def test_cleared_tasks_of_a_refused_run_are_refused_again_and_block_nothing(desk
 
 
 def test_a_cleared_large_run_starts_over_if_the_site_has_become_small(tmp_path: Path, airflow_process: Airflow) -> None:
-    """Tasks of extract that there were, and are no more, are removed to Airflow, not skipped."""
+    """Airflow marks former mapped tasks of extract as removed, not as skipped."""
     sections = {"counted": {"from": {"parquet": "../counted.parquet"}, "on_error": "keep"}}
     with Side(lambda _: Reply(404)) as engine:
         desk = Desk(tmp_path, airflow_process, engine, sections=sections, airflow={"small": 200}, ping={})

@@ -1,4 +1,4 @@
-"""From site files to DAGs: what Airflow makes of a folder, and what it is told of mistakes."""
+"""From site files to DAGs: what Airflow makes of a folder, and how errors are reported to it."""
 
 from __future__ import annotations
 
