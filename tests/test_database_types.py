@@ -1,6 +1,6 @@
-"""docs/reference/databases.md says what becomes of each database's types, as its real server gives them.
+"""docs/reference/databases.md says how types are converted, as verified with each database's real server.
 
-If a table is out of step: .venv/bin/python -m tests.support.database_types docs/reference/databases.md
+To update the tables: .venv/bin/python -m tests.support.database_types docs/reference/databases.md
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One grammar of written dates: what each text says, who takes it, and that all readers agree."""
+"""Written dates: what each text means, which formats accept it, and that all readers agree."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_each_text_has_one_date_and_is_accepted_by_the_formats_of_the_table(
 
 
 def test_all_date_formats_can_be_in_one_column() -> None:
-    """Blocks, lengths and zones are read together; none may touch its neighbours."""
+    """Blocks, lengths and timezones are read together; none may affect its neighbors."""
     rows = (FORMS * 2_000)[::-1]
     column = pa.array([None, *(text for text, *_ in rows), ""])
     found = dates.read(column.slice(1), 0xFF)

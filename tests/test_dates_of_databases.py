@@ -1,4 +1,4 @@
-"""Dates that no sitemap can hold, in a database: dropped from its rows, counted, and shown as they are stored."""
+"""Dates of a database that no sitemap can express: dropped from their rows, counted, and shown as stored."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fill(request: pytest.FixtureRequest, tmp_path: Path) -> Fill:
 
 
 def night(folder: Path, uri: str, query: str, **keys: Any) -> tuple[TestSite, dict[str, Any]]:
-    """Publish a section of this SELECT; gives the site, and the notes of the run."""
+    """Publish a section of this SELECT; return the site, and the notes of the run."""
     site = TestSite(folder)
     site.environment.environ["AIRFLOW_CONN_CATALOG"] = uri
     site.section("p", **{"from": {"database": "catalog", "query": query}, **keys})

@@ -1,4 +1,4 @@
-"""A night's rows against the published ones: what is new, what changed, what only the snapshot keeps, and dates."""
+"""The rows of a run against the published ones: new, changed, different only in the snapshot; and dates."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def test_a_moved_row_is_compared_with_its_entry_in_the_other_section() -> None:
 
 
 def test_a_row_that_a_former_view_takes_is_compared_with_its_section() -> None:
-    """Its file is still written by how the view showed it."""
+    """Its file is still compared with the entries of the view."""
     now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-01")]
     shown = [row(loc, lastmod="2026-01-02", since=6) for loc in "ab"] + [row("c", lastmod="2026-01-01", since=6)]
     moved = [row("a", lastmod="2026-01-01", since=4), *(row(loc, lastmod="2026-01-01", since=6) for loc in "bc")]

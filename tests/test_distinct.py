@@ -1,4 +1,4 @@
-"""Publish looks once more: no loc stands in two files, whatever the stages before it did."""
+"""Publish verifies that no loc is in two files, whatever the earlier stages did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def staged(site: TestSite, change: Callable[[list[Rendered]], list[Rendered]]) -> str:
-    """A dry run whose receipts of render are other than the stages left them; gives its id."""
+    """Make a dry run whose task results of render are altered; return its id."""
     run = site.night(2, dry_run=True).run
     folder = run.work.sub(layout.run_folder(run.run_id))
     for n, receipt in enumerate(change(run.all_rendered())):
@@ -42,7 +42,7 @@ def publish(site: TestSite, run_id: str) -> str:
 
 
 def rows_of(to: StagedShard, given: StagedShard) -> StagedShard:
-    """`to` with the rows of `given`, and as many of them."""
+    """Return `to` with the rows of `given`, and their number."""
     return replace(to, snapshot=given.snapshot, first=given.first, last=given.last, rows=to.rows)
 
 
@@ -103,7 +103,7 @@ def test_an_unverified_release_is_searched_for_repeated_pages_completely(site: T
 
 
 def test_a_run_without_changes_reads_nothing_to_find_repeated_pages(tmp_path: Path) -> None:
-    """Files of two sections that overlap are compared where one of them is new, or was never looked at."""
+    """Files of two overlapping sections are compared if one of them is new, or unverified."""
     site = TestSite(tmp_path, gates=OPEN)
     site.section("even", pages(100)[::2], shards={"rows": 20}).section("odd", pages(100)[1::2], shards={"rows": 20})
     site.night(1)

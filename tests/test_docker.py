@@ -1,4 +1,4 @@
-"""What an image and the compose file run, without Docker: their scripts, their commands, and what they refer to."""
+"""What the image and the compose file run, without Docker: their scripts, commands and references."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    """The compose file, its anchors and merges resolved as Docker does."""
+    """Return the compose file with resolved anchors and merges, as Docker reads it."""
     found = yaml.safe_load((ROOT / "compose.yaml").read_text())
     assert isinstance(found, dict)
     return found
@@ -36,7 +36,7 @@ def compose() -> dict[str, Any]:
 
 @pytest.fixture
 def night(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `sitemap-etl run` ends as CODE says, and notes that it was called."""
+    """Return an environment in which `sitemap-etl run` ends with CODE, and notes that it was called."""
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "sitemap-etl"
     fake.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\n[ -z "${WAIT:-}" ] || exec sleep 60\nexit "${CODE:-0}"\n')
@@ -111,7 +111,7 @@ def test_everything_that_the_image_copies_exists_and_is_in_the_build_context() -
 
 
 def test_the_image_has_the_tested_versions(tmp_path: Path) -> None:
-    """The pins that the Dockerfile makes of constraints.txt are all of them."""
+    """The Dockerfile uses all pins of constraints.txt."""
     (command,) = re.findall(r"^RUN (sed .*? > pins\.txt)", DOCKERFILE, re.MULTILINE)
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
@@ -134,7 +134,7 @@ def test_everything_that_the_compose_file_mounts_exists(compose: dict[str, Any])
 
 @pytest.mark.thorough
 def test_the_job_of_the_compose_file_publishes_its_site(compose: dict[str, Any], s3: S3Server, tmp_path: Path) -> None:
-    """Its buckets are made, twice; then a night, by the script of the image."""
+    """Its buckets are created, twice; then the script of the image runs the site."""
     services = compose["services"]
     client = s3.client()
     for bucket in (listed["Name"] for listed in client.list_buckets()["Buckets"]):

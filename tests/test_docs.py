@@ -1,4 +1,4 @@
-"""The documentation says what there is: every command and option, links that lead somewhere, examples that work."""
+"""The documentation agrees with the product: commands and options, links, examples."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ COMMANDS = commands()
 
 
 def section(name: str) -> str:
-    """What the page on the command says of one of them."""
+    """Return what the page on the command says about one command."""
     found = re.search(rf"^## `sitemap-etl {name}\b[^\n]*\n(.*?)(?=^## |\Z)", COMMAND, re.MULTILINE | re.DOTALL)
     assert found, f"there is no section on {name}"
     return found[0]
 
 
 def options_of(name: str) -> set[str]:
-    """Every option of a command, also in its negative form."""
+    """Return every option of a command, including negative forms."""
     options = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)}
     return {option for option in options if option.startswith("--")} - {"--help"}
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of the headings."""
+    """Return the anchors that GitHub makes of the headings."""
     text = FENCE.sub("", page.read_text())
     headings = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -80,7 +80,7 @@ def test_every_link_has_a_target(page: Path) -> None:
 
 
 def _navigation(node: Any) -> list[str]:
-    """The pages that the navigation of the site names."""
+    """Return the pages in the navigation of the site."""
     if isinstance(node, str):
         return [node]
     return [page for child in (node.values() if isinstance(node, dict) else node) for page in _navigation(child)]
@@ -124,7 +124,7 @@ def test_every_module_that_the_architecture_page_names_exists() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Every example of a site file, or of a part of one."""
+    """Return every example of a site file, or of a part of one."""
     found = []
     for page in PAGES:
         name = page.relative_to(ROOT).as_posix()
@@ -167,7 +167,7 @@ def test_every_environment_variable_is_in_the_reference() -> None:
 
 
 def _table(page: str, heading: str) -> list[list[str]]:
-    """The cells of the first table that begins with this row."""
+    """Return the cells of the first table that begins with this row."""
     text = (DOCS / "reference" / page).read_text()
     rows = text.partition(heading)[2].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")]
@@ -188,7 +188,7 @@ def test_every_exit_code_and_kind_of_error_is_documented() -> None:
 
 
 def test_every_key_of_a_run_s_json_is_documented() -> None:
-    """The summary's, and those that only the command adds."""
+    """The keys of the summary, and those that only the command adds."""
     named = {
         key.partition(".")[0]
         for row in _table("json.md", "| key |")
@@ -206,7 +206,7 @@ def test_every_path_of_the_state_folder_is_documented() -> None:
 
 
 def _texts_of_the_product() -> str:
-    """Every text of the package, with a gap in place of each value."""
+    """Return every text of the package, with a gap in place of each value."""
     found = []
     for path in (ROOT / "sitemap_etl").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

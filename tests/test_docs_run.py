@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages work as they are written: their files are made, their commands run, in order."""
+"""The tutorial and the how-to pages work as written: their files are made, their commands run, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIVE_MINUTES = TUTORIAL / "five-minutes.md"
 
 
 def script(*pages: Path) -> str:
-    """What a reader does who follows these pages: files are written, blocks marked `sh` run."""
+    """Return a script of these pages: their files are written, and their blocks marked `sh` run."""
     steps = []
     for block in (block for page in pages for block in all_blocks(page)):
         if block.file and not block.file.startswith("/") and "." in block.file:
@@ -64,7 +64,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(tutorial: Path, tmp_path: Path) -> Path:
-    """A folder of its own with the export and the site file of that page, before the first run."""
+    """Return a folder with the export and the site file of that page, before the first run."""
     shop = tmp_path / "shop"
     shutil.copytree(tutorial, shop, ignore=shutil.ignore_patterns(".sitemap-etl", "public"))
     return shop
@@ -72,7 +72,7 @@ def copied(tutorial: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shop(copied: Path) -> Path:
-    """The same after a run. A state does not move with a copy."""
+    """Return the same after a run. A state does not work in a copy."""
     follow("sitemap-etl run shop.yaml", copied)
     return copied
 
@@ -214,7 +214,7 @@ SECRETS = "/etc/sitemap-etl/shop.env"
 
 @pytest.fixture
 def machine(copied: Path, tmp_path: Path) -> dict[str, str]:
-    """The paths of the page on nights, and where they are here."""
+    """Return the paths of the how-to on scheduling, and their counterparts here."""
     secrets = tmp_path / "shop.env"
     secrets.write_text(NIGHTLY[SECRETS])
     return {"/opt/sitemap-etl/bin": str(BIN), "/srv/sitemaps": str(copied), SECRETS: str(secrets)}
@@ -283,7 +283,7 @@ def test_systemd_accepts_the_documented_units(machine: dict[str, str], tmp_path:
 
 
 def test_every_file_that_a_page_has_the_reader_write_is_used() -> None:
-    """A file that a page has the reader write is one that its commands use."""
+    """A page uses the files that it has the reader write."""
     for page in (*TUTORIAL.glob("*.md"), *HOW_TO.glob("*.md")):
         text = page.read_text()
         for name in (name for name in files(page) if re.search(r"\.(csv|sql|sh)$", name)):

@@ -1,4 +1,4 @@
-"""The pages are plain to read: short sentences, and none of the forms that readers had to decode."""
+"""The pages are easy to read: short sentences, and no discouraged phrases."""
 
 from __future__ import annotations
 

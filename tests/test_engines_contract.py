@@ -1,4 +1,4 @@
-"""What holds for every engine, whatever the other side does: the same tests for each."""
+"""Rules that apply to every engine, whatever its server does: the same tests for each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def account(side: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """An engine, its settings for a side, its documented answers, and the request that carries the news."""
+    """An engine, its settings for a server, its documented responses, and the request with the changes."""
 
     name: str
     settings: Callable[[str], dict[str, Any]]
@@ -123,7 +123,7 @@ EVERY_REQUEST = pytest.mark.parametrize("where", ["first", "main"])
 
 @dataclass
 class Stage:
-    """An engine, its side, and everything that was written while it spoke."""
+    """An engine, its server, and everything that was logged."""
 
     case: Case
     side: Side
@@ -142,7 +142,7 @@ class Stage:
         }
 
     def own_secret(self) -> str:
-        """What this engine holds, and the other side may echo."""
+        """Return the secrets of this engine, which the server may echo."""
         return {"indexnow": KEY, "search_console": PRIVATE_KEY, "bing": API_KEY}.get(self.case.name, PASSWORD)
 
     def engine(self) -> engines.HttpEngine[Any]:
@@ -166,7 +166,7 @@ class Stage:
         return answer
 
     def told(self) -> list[Request]:
-        """The requests that carried the news."""
+        """Return the requests with changes."""
         return [request for request in self.side.requests if self.case.main(request)]
 
     def fail(self, where: str, *faults: Reply) -> None:
@@ -175,7 +175,7 @@ class Stage:
 
 
 class Ear(logging.Handler):
-    """Hears every record of every logger, as it would be written."""
+    """Collects every record of every logger, formatted."""
 
     def __init__(self, heard: list[str]) -> None:
         super().__init__(logging.NOTSET)
@@ -187,7 +187,7 @@ class Ear(logging.Handler):
 
 @pytest.fixture
 def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """Everything that is said, logged or raised; when the curtain falls, no secret may be in it."""
+    """Collect everything that is shown, logged or raised, and check at the end that it has no secret."""
     caplog.set_level(logging.DEBUG)
     heard: list[str] = []
     ear = Ear(heard)
@@ -202,7 +202,7 @@ def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 @pytest.fixture
 def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
-    """The engine, with its side."""
+    """The engine with its server."""
     with Side(case.answer) as side, web.Client(step=5, trust=DISTRUSTING) as client:
         stage = Stage(case, side, client, Time(), Memory(), heard)
         yield stage

@@ -1,4 +1,4 @@
-"""IndexNow: what is sent, in which order, how often, and what is left for later."""
+"""IndexNow: what is sent, in which order, how often, and what stays pending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 
 class World:
-    """IndexNow and the site, on one side."""
+    """IndexNow and the site, on one server."""
 
     def __init__(self, side: Side, client: web.Client) -> None:
         self.side, self.client = side, client
@@ -47,7 +47,7 @@ class World:
         return self.engine().submit(told, self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep)
 
     def posts(self) -> list[list[str]]:
-        """The paths of each request's URLs."""
+        """Return the paths of each request's URLs."""
         return [[loc.removeprefix(self.side.url) for loc in r.json["urlList"]] for r in self.side.asked("POST")]
 
     def sent(self) -> list[str]:
@@ -192,7 +192,7 @@ def test_an_interrupted_submission_continues_where_it_stopped(world: World) -> N
 
 
 class Killed(BaseException):
-    """What a killed process would not live to see."""
+    """The state that a killed process leaves."""
 
 
 @pytest.mark.parametrize("save", range(1, 9))

@@ -1,4 +1,4 @@
-"""Bing, WebSub and the HTTP ping; settings, connections, and what may be shown of them."""
+"""Bing, WebSub and the HTTP ping; settings, connections, and secrets in messages."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_an_endless_response_is_cut(world: World, pieces: int) -> None:
 
 
 def test_an_error_that_quotes_the_request_has_no_secret_in_its_whole_chain(world: World) -> None:
-    """The HTTP library quotes a status line that is none, and this server writes there what it was asked."""
+    """The HTTP library quotes an invalid status line, and this server writes the request there."""
     for name, given_settings in (
         ("bing", {"key": "secret+8812/bing", "endpoint": world.side.url}),
         ("http_ping", {"url": f"{world.side.url}/?k=secret+8812&s={{sitemap}}"}),
@@ -316,7 +316,7 @@ def test_a_secret_in_the_path_of_an_address_is_not_shown(
 
 
 def test_query_values_of_an_address_are_masked_encoded_and_decoded() -> None:
-    """An address may spell a character in a way that nobody else does; a server may answer with either."""
+    """An address may encode a character unusually; a server may answer with either spelling."""
     found = secrets_of_url("https://who:p%40ss@x.example/ping?token=a%2fb%63d&sitemap={sitemap}")
     assert {"p@ss", "a%2fb%63d", "a/bcd"} <= found
     assert "{sitemap}" not in found

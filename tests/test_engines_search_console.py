@@ -1,4 +1,4 @@
-"""Search Console: what is submitted, deleted and read back, and what its refusals mean."""
+"""Search Console: what is submitted, deleted and read back, and how refusals are reported."""
 
 from __future__ import annotations
 

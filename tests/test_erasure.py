@@ -1,4 +1,4 @@
-"""What is to be forgotten is found wherever the state names it, and what only looks like it stays."""
+"""Forgotten rows are found wherever the state names them, and similar texts are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CI tries of large matrices: a sample that leaves out no kind of case."""
+"""The samples of large matrices in CI: no kind of case is left out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""An export that is half, old or still being written is refused or waited for; nothing of it is ever published."""
+"""An incomplete, old or unfinished export is refused or waited for, and never published."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parquet(rows: int, start: int = 0) -> bytes:
 
 
 class Folder:
-    """A folder with an export; `put` leaves a file that was written so many hours before noon."""
+    """A folder with an export; `put` writes a file with a time this many hours before noon."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -315,7 +315,7 @@ def test_readiness_of_objects_is_judged_like_that_of_files(s3: S3Server, bucket:
 
 
 class Shop(TestSite):
-    """A site whose section `p` reads a folder of CSV files, with what it expects of them."""
+    """A site whose section `p` reads a folder of CSV files with this `expect`."""
 
     def __init__(self, folder: Path, expect: dict[str, Any], **keys: Any) -> None:
         super().__init__(folder, **keys)
@@ -333,7 +333,7 @@ class Shop(TestSite):
         os.utime(path, (written, written))
 
     def pause(self, seconds: float) -> None:
-        """Time passes, and something happens."""
+        """Let time pass, and something happen."""
         self.paused.append(seconds)
         next(self.arrives, lambda: None)()
 

@@ -1,4 +1,4 @@
-"""`explain`: why a URL is listed, or not, told by state and reports while the source is gone."""
+"""`explain`: why a URL is listed or not, from state and reports, without the source."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ def test_the_message_says_that_the_staging_of_a_refused_run_is_gone(site: TestSi
 
 @pytest.mark.parametrize("name", ["plan.json", "partition.json"])
 def test_damaged_files_of_a_dry_run_do_not_break_explain(site: TestSite, name: str) -> None:
-    """Nothing public rests on it."""
+    """Nothing public depends on it."""
     site.section("products", pages(50))
     site.night(1)
     site.export("products", pages(60))

@@ -1,4 +1,4 @@
-"""Sites whose sections are exports of other kinds than plain CSV, through whole runs and as tasks of a scheduler."""
+"""Sites whose sections are exports other than plain CSV, in whole runs and as tasks of a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> TestSite:
-    """Products in JSON lines in folders of their days, and a stock list from a spreadsheet."""
+    """Products in JSON lines in a folder per day, and a stock list from a spreadsheet."""
     site = TestSite(tmp_path, urls={"respect_robots": False})
     site.environment = Environment(environ={"SHOP": SECRET})
     for day, begin in (("2026-10-01", 0), ("2026-10-02", 25)):

@@ -139,7 +139,7 @@ def test_an_invalid_alternate_is_dropped_alone_and_counted():
 
 
 def test_a_lone_surrogate_in_json_alternates_is_harmless():
-    """The address that is left without it is another one."""
+    """The address without it is another one."""
     given = pa.array(['{"en": "/\\ud83d1"}', '{"en": "/\\u00001", "de": "/2"}', None])
     assert read(given) == ([None, [("de", f"{SITE}/2")], None], {"alternate: control character": 2})
 

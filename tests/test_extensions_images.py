@@ -1,4 +1,4 @@
-"""Images: whatever form the column has, what comes out can be published."""
+"""Images: from every column type, valid images are published."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_at_most_the_first_thousand_images_of_a_page_are_listed():
     ],
 )
 def test_invalid_json_drops_only_the_images_of_its_row(text, expected, count):
-    """Rows are parsed together; none may swallow or split its neighbours."""
+    """Rows are parsed together; none may swallow or split its neighbors."""
     result, counts = read(pa.array([json.dumps([A]), text, json.dumps([B])]))
     assert result == [[A], expected, [B]]
     assert sum(counts.values()) == count

@@ -1,4 +1,4 @@
-"""News: what was published in the last 48 hours, to the second."""
+"""News: articles of the last 48 hours, to the second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
 def read(dates, titles=None, **more) -> tuple[list, dict[str, int]]:
-    """Which rows are news (their published date) and the counts."""
+    """Return which rows are news (their publication date) and the counts."""
     tally = Tally()
     dates = dates if isinstance(dates, pa.Array) else pa.array(dates)
     title = pa.array(["Title"] * len(dates)) if titles is None else pa.array(titles)
@@ -171,7 +171,7 @@ def test_invalid_news_settings_are_refused(wrong, said):
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 def test_published_articles_expire_at_the_same_time_as_rows(zone: str | None) -> None:
-    """An article that a fast clock has published before its time is not news yet."""
+    """An article that a fast clock published too early is not news yet."""
     now = datetime(2026, 11, 25, 23, 30, tzinfo=UTC)
     given = [
         "2026-11-25T23:30:00Z",

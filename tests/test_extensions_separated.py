@@ -201,7 +201,7 @@ def test_a_data_uri_is_dropped_as_one_image() -> None:
     ],
 )
 def test_lists_written_by_python_postgresql_and_json_are_read(text: str) -> None:
-    """They stand beside other texts: rows are read together."""
+    """They are next to other texts: rows are read together."""
     assert read(text, A, None, json.dumps([B])) == ([[A, B], [A], None, [B]], {})
 
 
@@ -298,7 +298,7 @@ SEPARATOR = re.compile(r"[,;| \t\r\n]+(?=(?i:https?:/|data:)|/)")
 
 
 def by_hand(text: str) -> list[str]:
-    """The addresses of a text, one character class at a time."""
+    """Return the URLs of a text, one character class at a time."""
     parts = [part for part in SEPARATOR.split(text) if part]
     trimmed = parts[-1].rstrip(",;| \t\r\n") if parts else ""
     if parts and (len(SEPARATOR.split(text)) > 1 or re.search(r"\.jpg[,;|\s]+$", text)):
@@ -347,7 +347,7 @@ WORDS = {"null", "n/a"}
 
 
 def read_plainly(text: str) -> list[str]:
-    """The addresses of a text that begins with an absolute URL, character by character."""
+    """Return the URLs of a text that begins with an absolute URL, character by character."""
     text = re.sub(
         r"(?<=[,;| \n])\u00a0+|\u00a0+\Z|\u00a0+(?=[,;| \n]|[0-9.]+[wxh]\Z|https?:/)", " ", text, flags=re.IGNORECASE
     )
@@ -370,7 +370,7 @@ def read_plainly(text: str) -> list[str]:
 
 
 def items_of(piece: str) -> list[str]:
-    """A piece, and the words for a missing value behind it."""
+    """Return a piece without words for a missing value after it."""
     words: list[str] = []
     while True:
         cut = re.search(r"[ \n]*[,;|][,;| \n]*(null|n/a)[,;| \n]*\Z", piece, re.IGNORECASE)
@@ -381,7 +381,7 @@ def items_of(piece: str) -> list[str]:
 
 
 def words_last(items: list[str]) -> list[str]:
-    """What is left out of a list has no place in it."""
+    """A dropped item leaves no gap in a list."""
     return [one for one in items if one.lower() not in WORDS] + sorted(one for one in items if one.lower() in WORDS)
 
 
@@ -428,6 +428,6 @@ def test_no_text_changes_how_neighboring_rows_are_read(rows: list[str | None]) -
 
 @pytest.mark.parametrize("text", ['{a%s"', "{%sx", '{a "%s}', "{a,%s'}", "[%s'", '{"a"%sx}', "(%s"], ids=range(7))
 def test_an_invalid_list_with_a_megabyte_of_spaces_is_scanned_once(text: str) -> None:
-    """A reader that tries every blank again would take hours."""
+    """A reader that tries every space again would take hours."""
     with pytest.raises(ValueError, match="neither JSON nor a list"):
         literals.value_of(text % (" " * 1_000_000))

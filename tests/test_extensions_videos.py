@@ -1,4 +1,4 @@
-"""Videos: each value checked; a broken required one takes the video, a broken optional one only itself."""
+"""Videos: each value is validated; an invalid required one drops the video, an optional one only itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLISHED = LEAST | {"thumbnail_loc": f"{SITE}/t.jpg"}
 
 
 def read(column, timezone=None) -> tuple[list, dict[str, int]]:
-    """The videos of each row without what is null, and the counts."""
+    """Return the videos of each row without nulls, and the counts."""
     tally = Tally()
     column = column if isinstance(column, pa.Array) else pa.array(column)
     loc = pa.array([PAGE] * len(column))
@@ -36,7 +36,7 @@ def read(column, timezone=None) -> tuple[list, dict[str, int]]:
 
 
 def one(**values) -> tuple[dict | None, dict[str, int]]:
-    """One video, given natively and as JSON: both must come out alike."""
+    """Return the result for one video, native and as JSON: both must be equal."""
     given = LEAST | values
     native = read([[given]])
     plain = json.loads(json.dumps(given, default=str))

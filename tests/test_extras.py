@@ -1,4 +1,4 @@
-"""What an extra brings is asked for by name where it is missing, before anything is published, and by nothing else."""
+"""A missing extra is asked for by name before anything is published, if it is needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SITE = "site: https://shop.example\npublish: ./public\nsections:\n  pages:\n    
 
 
 def without(modules: set[str], folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command where these modules are not installed."""
+    """Call the command without these modules."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("{absent}", repr(modules)), *arguments],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Exports of several files: one without addresses is refused by its name, one without another column is named."""
+"""Exports of several files: a file without `loc` is refused by name, a missing other column is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST: Rows = [{"loc": "/a", "title": "A"}, {"loc": "/b", "title": "B"}]
 
 
 def export(folder: Path, kind: str, *parts: Rows) -> Path:
-    """Write a folder of parts of this kind, and return it."""
+    """Write a folder of parts in this format, and return it."""
     folder.mkdir()
     for at, rows in enumerate(parts):
         path = folder / f"part-{at}.{kind}"

@@ -112,7 +112,7 @@ def reference(row: dict[str, object]) -> int:
 
 
 def one(value: object, kind: pa.DataType) -> int:
-    """Our fingerprint of a single value."""
+    """Return the fingerprint of a single value."""
     held = value.entries if isinstance(value, Map) else value
     return lastmod.fingerprint(pa.table({"c": pa.array([held], kind)}), ["c"])[0].as_py()
 
@@ -236,7 +236,7 @@ def test_special_numbers_are_canonical():
 
 
 def test_different_values_have_different_fingerprints():
-    """Kinds, nulls, blanks, borders between columns and the nesting all count."""
+    """Kinds, nulls, blanks, borders between columns and nesting all count."""
     values = [
         (None, pa.string()), ("", pa.string()), ("1", pa.string()), (1, pa.int64()), (1.5, pa.float64()),
         (True, pa.bool_()), (Decimal(1), pa.decimal128(3, 0)), (b"1", pa.binary()), (date(1970, 1, 2), pa.date32()),
@@ -345,7 +345,7 @@ def test_the_kinds_of_all_splits_must_agree_and_a_column_of_nulls_agrees_with_al
 
 
 def test_whole_numbers_have_one_fingerprint_as_integers_and_as_floats():
-    """In SQLite a column of whole numbers is one of floats as soon as a single value is."""
+    """In SQLite a column of whole numbers becomes one of floats with a single such value."""
     numbers = [0, 1, -7, 2**53, -(2**53), None]
     integers, floats = pa.array(numbers, pa.int64()), pa.array(numbers, pa.float64())
     assert lastmod.fingerprint(pa.table({"c": integers}), ["c"]) == lastmod.fingerprint(pa.table({"c": floats}), ["c"])
@@ -442,7 +442,7 @@ def test_fingerprints_work_without_rows_and_without_until_changed():
 
 @dataclass
 class Section:
-    """A section over the nights: its pages' contents, and what was published of them."""
+    """A section over several runs: the contents of its pages, and what was published of them."""
 
     columns: list[str]
     first_seen: bool = True
@@ -480,7 +480,7 @@ ONE, TWO, THREE, FOUR = nights(1, 2, 3, 4)
 
 
 def dated() -> tuple[Section, dict[str, str | None]]:
-    """A section two nights old, with one page that changed in the second."""
+    """Return a section after two runs, with one page that changed in the second."""
     section = Section(["title", "body"])
     section.night(PAGES, ONE)
     return section, section.night({**PAGES, "/p/3": {"title": "neu", "body": "x", "price": 3}}, TWO)
@@ -525,7 +525,7 @@ def test_a_column_that_changes_its_type_keeps_every_date():
 
 
 def test_switching_from_a_date_column_to_a_fingerprint_keeps_every_date():
-    """The section's dates came from a column until now: its snapshot has no fingerprints, and another rule id."""
+    """The section's dates came from a column so far: its snapshot has no fingerprints, and another rule id."""
     section = Section(["title"], snapshot=dict.fromkeys(PAGES, (None, OLD)), rule="")
     assert set(section.night(PAGES, ONE).values()) == {OLD}
     assert section.changed == 0
@@ -558,7 +558,7 @@ def test_a_rollback_over_a_change_of_columns_keeps_every_date():
 
 
 def test_a_moved_page_keeps_its_date_if_its_old_entry_is_known():
-    """Its fingerprint was another rule's, so it is given as null."""
+    """Its fingerprint belonged to another rule, so it is null."""
     assert resolve([(2, None, None, OLD, True)], first_seen=True) == [(OLD, False)]
 
 

@@ -46,7 +46,7 @@ SELECT = "SELECT id, loc, lastmod, title, exclude, lang, pair, gone FROM pages W
 
 
 class Shop(TestSite):
-    """A catalogue in SQLite with text keys; one row of it has markers in all its columns."""
+    """A catalogue in SQLite with text keys; one row has markers in all its columns."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates={"max_drop": 1, "max_growth": 9, "max_rejected": 1, "max_same_date": 1})
@@ -68,7 +68,7 @@ class Shop(TestSite):
             database.execute(text, values)
 
     def touch(self, night: int, **columns: Any) -> None:
-        """Change the row, the day before a night."""
+        """Change the row on the day before a run."""
         names = ", ".join(f"{name} = ?" for name in columns)
         touched = f"{FIRST_NIGHT + timedelta(days=night - 2, hours=9):%Y-%m-%d %H:%M:%S}"
         self.sql(f"UPDATE pages SET {names}, touched = ? WHERE id = ?", *columns.values(), touched, KEY)
@@ -85,7 +85,7 @@ PRINTS = pages(30, 900, body="x")
 
 
 class Kept:
-    """A site as it was, to be put back where it was: its state knows the place."""
+    """A copy of a site, to be restored at the same path, which its state contains."""
 
     def __init__(self, shop: Shop, folder: Path) -> None:
         self.shop, self.kept = shop, folder / "kept"
@@ -100,7 +100,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """A site in which the row was listed, moved, excluded, staged by a dry run, and is deleted."""
+    """Return a site in which the row was listed, moved, excluded, staged by a dry run, and deleted."""
     shop = Shop(tmp_path_factory.mktemp("forget") / "shop")
     shop.ping(1)
     shop.touch(2, loc="/c/moved-marker-77")
@@ -120,7 +120,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 @pytest.fixture
 def shop(lived: Kept) -> Shop:
-    """That site, as each test finds it."""
+    """That site, restored for each test."""
     shutil.rmtree(lived.shop.folder)
     lived.shop = Shop(lived.shop.folder)
     lived.restore()
@@ -131,7 +131,7 @@ def shop(lived: Kept) -> Shop:
 
 
 def content(path: Path) -> str:
-    """All that is in a file, decoded."""
+    """Return the whole content of a file, decoded."""
     data = path.read_bytes()
     if path.suffix == ".parquet":
         return repr(pq.read_table(io.BytesIO(data)).to_pydict())
@@ -144,7 +144,7 @@ def content(path: Path) -> str:
 
 
 def holding(shop: Shop, markers: Sequence[str] = MARKERS) -> dict[str, list[str]]:
-    """Marker → the objects that have it."""
+    """Return marker → the objects that contain it."""
     work = shop.folder / "work" / "shop"
     found: dict[str, list[str]] = {marker: [] for marker in markers}
     for path in sorted(work.rglob("*")):
@@ -263,7 +263,7 @@ def test_a_row_that_only_the_state_still_has_is_forgotten_by_its_url(shop: Shop)
 
 
 def test_inputs_of_sections_do_not_name_a_forgotten_row_after_a_rollback(shop: Shop) -> None:
-    """`current.json` remembers the ends of splits, also of a set that is no longer the current one."""
+    """`current.json` has the ends of splits, even of releases that are no longer current."""
     before = published_sets(shop.load(), shop.environment)[0].run_id
     shop.export("prints", [{"loc": "/a/marker-99", "body": "x"}, *PRINTS[2:]])
     shop.night(10)
@@ -310,7 +310,7 @@ def test_forgetting_twice_says_that_nothing_was_found(shop: Shop) -> None:
 
 
 def refused(shop: Shop, match: str, *keys: str, **more: Any) -> None:
-    """It is refused, and nothing but the lease was touched."""
+    """Check that it is refused, and nothing but the lease was written."""
     work = shop.folder / "work"
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     with pytest.raises(Refused, match=match):
@@ -382,7 +382,7 @@ def test_forgetting_a_key_of_two_sections_requires_a_section(shop: Shop) -> None
 
 
 def test_forgetting_by_key_requires_a_section_with_keys(shop: Shop, tmp_path: Path) -> None:
-    """Else a typing error would look like success, and the row would stay."""
+    """Otherwise a misspelled key would look like success, and the row would stay."""
     shop.section("plain", pages(3))
     shop.night(10)
     with pytest.raises(ConfigError, match=r"--section plain: it has no key, only catalog\. Name its"):

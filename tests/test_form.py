@@ -1,4 +1,4 @@
-"""The form of a run that is triggered: what is filled in is read strictly, and told in the words of the form."""
+"""The trigger form of a run: values are read strictly, and errors use the names of the form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes that hold values: frozen dataclasses in all that others see of them."""
+"""Record classes: frozen dataclasses in everything that is visible from outside."""
 
 from __future__ import annotations
 

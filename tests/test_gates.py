@@ -1,4 +1,4 @@
-"""Gates: what they compare, from when on, and in which words."""
+"""Gates: what they compare, when they apply, and their messages."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_forced_gate_is_recorded_and_the_others_still_apply() -> None:
 
 
 def test_a_slow_loss_over_a_week_is_detected() -> None:
-    """Four per cent a night are within the limit; the largest set of seven days is not forgotten."""
+    """Four percent a day is within the limit, but the largest release of seven days counts too."""
     listed = [1_000, 960, 922, 885]
     night = counts(published=listed[2], largest=listed[0], listed=listed[3], removed=37)
     gate = evaluate("p", night, Gates(), NONE)[0]
@@ -240,7 +240,7 @@ def test_a_drop_forced_for_a_section_does_not_refuse_the_whole_site(tmp_path: Pa
 
 
 def test_a_refused_run_can_be_published_by_forcing_the_gates_it_showed(tmp_path: Path) -> None:
-    """Whatever sections the site file has by now."""
+    """Whatever sections the site file has now."""
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(50, start=500))
     site.night(1)
     site.export("q", pages(25, start=500))
@@ -263,7 +263,7 @@ def test_growth_forced_for_a_section_does_not_refuse_the_whole_site(tmp_path: Pa
 
 
 def test_the_gate_of_the_site_catches_drops_of_removed_sections(tmp_path: Path) -> None:
-    """A section that left the site file has no gate of its own."""
+    """A section removed from the site file has no gate."""
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(100, start=500))
     site.night(1)
     del site.keys["sections"]["q"]
@@ -364,7 +364,7 @@ def test_the_gates_on_dates_apply_to_the_whole_site(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", [None, {"fingerprint": ["body"]}])
 def test_ordinary_runs_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> None:
-    """A first publish, a section that comes later, a fifth of the pages changed at once, dates of whole days."""
+    """A first release, a section added later, a fifth of the pages changed at once, dates without time."""
     keys = {} if rule is None else {"lastmod": rule}
     site = TestSite(tmp_path)
     site.section("p", dated(3_000, lambda n: "2026-10-01", body=lambda n: f"{n}"), **keys)
@@ -387,7 +387,7 @@ def test_the_gates_on_dates_ignore_views(tmp_path: Path) -> None:
 
 
 def test_examples_of_a_refusal_are_removed_pages_rather_than_moved_ones(tmp_path: Path) -> None:
-    """Far more pages of another folder went over to another section, and are listed there."""
+    """Many more pages of another folder moved to another section, and are listed there."""
     old = [{"loc": f"/old/{n}"} for n in range(60)]
     site = TestSite(tmp_path).section("p", [*pages(40), *old]).section("q", [{"loc": "/q"}])
     site.night(1)
@@ -446,7 +446,7 @@ def test_a_refusal_names_the_largest_part_and_how_to_inspect_and_force_it(tmp_pa
 
 
 def news_only(folder: Path, *published: str) -> TestSite:
-    """Return a site whose only section is news, with an article for each date of publication."""
+    """Return a site whose only section is news, with an article for each publication date."""
     site = TestSite(folder)
     rows = [{"loc": f"/n/{n}", "title": f"Article {n}", "date": date} for n, date in enumerate(published)]
     news = {"publication": "The Times", "language": "en"}

@@ -1,4 +1,4 @@
-"""The hashes that borders and fingerprints rest on: the documented arithmetic, on every layout."""
+"""The hashes behind samples and fingerprints: the documented arithmetic, for every layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mix(h: int) -> int:
 
 
 def plain(text: bytes) -> int:
-    """The definition in the module's docstring, one step after the other."""
+    """Return the hash by the definition in the module's docstring, step by step."""
     h = 0x9E3779B97F4A7C15 ^ len(text)
     for at in range(0, len(text), 8):
         h = mix(h ^ int.from_bytes(text[at : at + 8].ljust(8, b"\0"), "little"))
@@ -63,7 +63,7 @@ def test_texts_of_equal_length_or_prefix_hash_correctly(
 
 
 def test_more_rows_than_one_batch_hash_like_single_rows() -> None:
-    """Blocks of one length, and of several, behind one beginning."""
+    """Blocks of one length, and of several, after a common beginning."""
     texts = [b"https://shop.example/%05d" % at for at in range(40_000)]
     texts += [b"https://shop.example/%s/%d" % (b"x" * (at % 23), at) for at in range(40_000)]
     hashes = hash64(pa.array(texts, pa.binary())).tolist()
@@ -122,7 +122,7 @@ def table(rows: list[tuple[str | None, str | None, int | None]]) -> pa.Table:
 def test_rows_have_equal_hashes_exactly_if_all_columns_are_equal(
     rows: list[tuple[str | None, str | None, int | None]],
 ) -> None:
-    """Also where two columns exchange their values, or one has a null and the other nothing."""
+    """Even if two columns exchange their values, or one has a null and the other nothing."""
     hashes = hash_rows(table(rows), {}).tolist()
     assert len(set(hashes)) == len(set(rows))
     assert hash_rows(table(rows).select(["number", "other", "one"]), {}).tolist() == hashes

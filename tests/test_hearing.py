@@ -1,6 +1,6 @@
-"""What engines hear over several nights: every change that was committed, once, and none that was not.
+"""What engines are sent over several runs: every committed change once, and nothing else.
 
-IndexNow stands for the engines that are told of single URLs, Search Console for those that say what they found.
+IndexNow represents engines that are sent single URLs, Search Console those that report what they found.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class World:
         return Reply(200, file.read_bytes()) if file.is_file() else Reply(404)
 
     def run(self, number: float, *, ping: bool = True, **options: Any) -> Finished:
-        """A run of the n-th night, without its engines."""
+        """Run the site on day n, without its engines."""
         environment = self.site.at(FIRST_NIGHT + timedelta(days=number - 1))
         return run_locally(self.site.load(), Options(ping=ping, **options), environment, jobs=1)
 
@@ -78,19 +78,19 @@ class World:
         return self.hear(self.run(number, **options))
 
     def killed(self, number: float, since: str, writes: int = 0) -> None:
-        """A run that dies at the n-th write from one on whose address has this in it."""
+        """Run the site until it dies at the n-th write, counted from one whose address contains this."""
         self.site.store.die(writes, since=since)
         with pytest.raises(Died):
             self.run(number)
         self.site.store.revive()
 
     def heard(self) -> list[str]:
-        """What IndexNow accepted, in order: the end of each URL."""
+        """Return what IndexNow accepted, in order: the end of each URL."""
         asked = [request for request in self.side.asked("POST", "/indexnow") if not self.down]
         return [url.rpartition("/")[2].lstrip("0") for request in asked for url in request.json["urlList"]]
 
     def read_back(self) -> int:
-        """How often Google was asked what it found."""
+        """Return how often Google was asked for its findings."""
         return len(self.side.asked("GET", "/google"))
 
     def forget(self) -> None:
@@ -98,7 +98,7 @@ class World:
 
 
 def key() -> str:
-    """A private key, made for this test alone."""
+    """A private key, made for this test only."""
     made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     return made.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
@@ -140,7 +140,7 @@ def test_changes_of_a_run_killed_before_notifying_are_sent_with_the_next(world: 
 
 @pytest.mark.parametrize("again", ["the same", "nothing", "another"])
 def test_a_run_killed_before_its_commit_notifies_nobody(world: World, again: str) -> None:
-    """Its changes are kept by then. The next run has the same source, that of the night before, or another."""
+    """Its changes are stored by then. The next run has the same source, the former one, or another."""
     world.pages(100, 6)
     world.killed(2, "/notification.json", 1)
     assert changes_kept(world)
@@ -176,7 +176,7 @@ def test_ping_all_sends_the_published_pages_even_if_the_site_file_has_changed(wo
 
 
 def test_changes_that_an_overtaken_run_writes_late_are_never_sent(world: World) -> None:
-    """It was taken over, and its process went on for one write."""
+    """It was taken over, and its process made one more write."""
     world.pages(100, 6)
     world.killed(2, "/current.json", 1)
     world.pages(100)
@@ -191,7 +191,7 @@ def test_changes_that_an_overtaken_run_writes_late_are_never_sent(world: World) 
 
 
 def test_pending_changes_written_by_an_earlier_version_are_sent(world: World) -> None:
-    """It did not record what was committed."""
+    """That version did not record what was committed."""
     world.pages(100, 2)
     world.run(2)
     storage = world.site.state().storage

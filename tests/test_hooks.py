@@ -1,4 +1,4 @@
-"""`where:` and `transform:`: a person's own code over the rows, held to its contract."""
+"""`where:` and `transform:`: user code over the rows, with its contract enforced."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ EMPTY_SOURCES = {
 @pytest.mark.parametrize("kind", EMPTY_SOURCES)
 @pytest.mark.parametrize("rule", [{"fingerprint": ["season", "seen"]}, "seen"])
 def test_a_hook_is_not_called_without_rows(site: TestSite, kind: str, rule: Any) -> None:
-    """Its columns, which a rule names, are missing then."""
+    """Its columns, which a rule names, are then missing."""
     EMPTY_SOURCES[kind](site.folder)
     form = {"sql": "csv", "where": "jsonl"}.get(kind, kind)
     source = {form: f"./e.{form}"}

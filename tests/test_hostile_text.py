@@ -1,4 +1,4 @@
-"""Text of a source acts on no terminal, log or CI service: every subcommand and output over hostile values."""
+"""Text of a source cannot control a terminal, log or CI service: every subcommand and output with hostile values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def both(*arguments: object) -> Iterator[str]:
-    """Call the command for people and with --json. Yield what is shown, and check that nothing of it acts."""
+    """Call the command with and without --json. Yield its output after checking that nothing in it is active."""
     for extra in ((), ("--json",)):
         done = call(*arguments, *extra)
         for stream, text in (("stdout", done.out), ("stderr", done.err)):

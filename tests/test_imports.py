@@ -1,4 +1,4 @@
-"""Every module can be imported, in any interpreter, without a warning that something is deprecated."""
+"""Every module can be imported, in any interpreter, without deprecation warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SELECT that names `:since` yields only what changed; a mirror of the source makes every night a full night."""
+"""A SELECT with `:since` yields only changed rows; with the mirror of the source, every run sees all rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_gate_on_rejected_rows_counts_rows_of_the_mirror(site: Catalog) -> N
 
 @pytest.mark.parametrize("touched", ["1970-01-01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"])
 def test_rows_with_a_default_timestamp_of_the_distant_past_are_read_by_full_reads(site: Catalog, touched: str) -> None:
-    """A default of many databases; `:since` of a full read must lie before it."""
+    """A default value in many databases; `:since` of a full read must be earlier."""
     site.sql("UPDATE pages SET touched = ? WHERE id < 10", touched)
     site.night(1)
     assert len(site.locs()) == 100
@@ -80,7 +80,7 @@ def test_a_row_with_a_changed_url_removes_the_old_url(site: Catalog) -> None:
 
 
 def test_text_that_means_no_in_the_deleted_column_deletes_nothing(site: Catalog) -> None:
-    """SQLite yields a column as text where one of its values is."""
+    """SQLite yields a column as text if one of its values is text."""
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.sql("UPDATE pages SET gone = 'yes' WHERE id = 7")
     site.sql("UPDATE pages SET gone = 'false' WHERE id = 8")
@@ -127,7 +127,7 @@ def test_a_page_that_an_earlier_section_takes_and_returns_is_listed_again(site: 
 
 
 def _files(site: Catalog, loc: str) -> list[str]:
-    """The sections that list a page."""
+    """Return the sections that list a page."""
     return [entry.file.split("-")[1] for entry in site.public().entries() if entry.loc == f"{SHOP}{loc}"]
 
 
@@ -329,7 +329,7 @@ def test_identical_rows_repeated_by_a_join_count_as_one(site: Catalog) -> None:
 def test_of_a_row_read_by_two_splits_the_newest_version_is_used(
     site: Catalog, first: str | None, second: str | None
 ) -> None:
-    """It was changed, and moved from one range of the split column to the other, while the table was read."""
+    """It changed, and moved from one range of the split column to the other, during the read."""
     site.read("pages", "SELECT id, loc, lastmod, sold FROM pages", source={"split": {"column": "sold", "parts": 2}})
     for at, date in ((0, first), (99, second)):
         site.sql(
@@ -384,7 +384,7 @@ def test_a_column_that_changes_its_type_causes_a_full_read(site: Catalog) -> Non
 
 
 def test_a_number_beyond_the_type_of_the_mirror_is_reported(site: Catalog) -> None:
-    """A column of SQLite has the type of what was read of it: here whole numbers, and then one that is not whole."""
+    """A SQLite column has the type of the values read: here integers, and then one that is not."""
     site.sql("ALTER TABLE pages ADD COLUMN mark")
     site.sql("UPDATE pages SET mark = id + (1 << 60)")
     site.read("pages", "SELECT id, loc, mark FROM pages", lastmod={"fingerprint": ["mark"]})

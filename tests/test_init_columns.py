@@ -1,4 +1,4 @@
-"""What `init` takes columns for, by their values."""
+"""Which columns `init` recognizes, by their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def table(count: int = 40, **columns: Any) -> pa.Table:
-    """A column for each function of a row's number, or list."""
+    """Return a table with a column for each list, or function of a row's number."""
     values = {name.replace("_", " "): column for name, column in columns.items()}
     return pa.table({k: [v(n) for n in range(count)] if callable(v) else v for k, v in values.items()})
 

@@ -1,4 +1,4 @@
-"""Which column of dates `init` takes for the last change, and what it proposes if there is none."""
+"""Which date column `init` uses for the last change, and what it proposes if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init --from` a live sitemap: names, sections and counts to move in with."""
+"""`init --from` a live sitemap: names, sections and counts to continue with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init` for rows within an envelope, and for folders whose files have no known endings."""
+"""`init` for rows nested in another object, and for folders of files without known suffixes."""
 
 from __future__ import annotations
 

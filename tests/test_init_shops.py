@@ -1,6 +1,6 @@
-"""`init` on the product exports of shops, and on a crawl: every page once, with all its images.
+"""`init` on product exports of shops, and on a crawl: every page once, with all its images.
 
-The columns are those of the systems' own templates and exports; most of the columns that say nothing here are left out.
+The columns are those of the systems' own templates and exports, mostly without those that are irrelevant here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def export(header: str, *rows: dict[str, Any], delimiter: str = ",") -> str:
 
 
 def published(*more: str) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """The pages of `export.csv` with their images, by a dry run and a run of what `init` writes; and its section."""
+    """Run what `init` writes, dry and for real; return the pages of `export.csv` with their images, and the section."""
     site = started("export.csv", *(more or ("--site", SITE)))
     checked = call("validate", "site.yaml", "--connect")
     assert checked.code == 0, checked.err

@@ -1,4 +1,4 @@
-"""The text of a site file says what was meant, whatever is in it."""
+"""Any text is written to a site file so that it is read back unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.samp
 
 
 def read(text: str) -> Any:
-    """What a site file of this text says for `key`."""
+    """Return the value of `key` in a site file with this text."""
     return yaml.safe_load(f"key: {text}\nnext: 1\n")["key"]
 
 

@@ -1,4 +1,4 @@
-"""The kernels give what numpy and Arrow give without them, to the bit; how they are compiled, found and left out."""
+"""Kernels give exactly the results of numpy and Arrow; how they are compiled, found and ignored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _compiled() -> None:
 
 
 def both(work: Callable[[], Any]) -> tuple[Any, Any]:
-    """What it gives with the kernels and without them."""
+    """Return the results with kernels and without them."""
     assert kernels.compiled is not None
     mine = work()
     with kernels.without():
@@ -46,7 +46,7 @@ def both(work: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 def texts(alphabet: str, longest: int, *, least: int = ROWS) -> st.SearchStrategy[list[str]]:
-    """Many texts of a few that are drawn: some alike, most that share a beginning."""
+    """Draw many texts out of a few, some of them equal, most with a common prefix."""
 
     def repeated(drawn: tuple[str, list[str], int]) -> list[str]:
         prefix, endings, seed = drawn
@@ -162,7 +162,7 @@ def test_compiled_and_python_code_render_the_same_bytes(rows: list[dict[str, Any
 
 
 def test_kernels_do_not_read_beyond_their_input() -> None:
-    """A row at the very end of its memory: a longer read would find another length, or nothing at all."""
+    """A row at the end of its memory: a longer read would find another length, or crash."""
     array = pa.array(["a" * length for length in range(20)])
     offsets, data = offsets_of(array), data_of(array)[: int(offsets_of(array)[-1])].copy()
     assert kernels.compiled is not None
@@ -240,7 +240,7 @@ def test_without_a_compiler_building_kernels_says_so_and_leaves_no_file(tmp_path
 def test_a_truncated_kernel_library_is_not_loaded_but_compiled_again(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system ends a process that touches a missing part of the library."""
+    """The system kills a process that touches a missing part of the library."""
     own = next(path for path in kernels.libraries() if path.name == kernels.name_of(path.read_bytes()))
     library = tmp_path / "lib" / "sitemap_etl" / own.name
     library.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a source's dates become, and what is left out of them."""
+"""How dates of a source become lastmod, and which are dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(column, *, zone=None, unit=None, read_at=READ_AT, tally=None):
 
 
 def moments(*texts: str | None) -> pa.Array:
-    """Of lastmods as they are published."""
+    """Return numeric lastmods of published texts."""
 
     def moment(text: str) -> int:
         at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
@@ -163,7 +163,7 @@ def test_an_instant_after_the_read_and_a_date_over_a_day_later_are_in_the_future
 
 
 def test_a_row_edited_during_the_read_is_not_in_the_future():
-    """Each split is measured by the moment of its own read, not by the start of the run."""
+    """Each split is compared with the time of its own read, not with the start of the run."""
     edited = pa.array([READ_AT + timedelta(minutes=9)], pa.timestamp("us", "UTC"))
     assert read(edited) == ([None], {FUTURE: 1})
     assert read(edited, read_at=READ_AT + timedelta(minutes=10)) == (["2026-11-20T02:09:00Z"], {})
@@ -199,7 +199,7 @@ def test_a_date_without_time_is_published_as_a_date():
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()])
 def test_a_timestamp_beyond_the_calendar_is_dropped_without_an_error(kind):
-    """PostgreSQL's infinity arrives as the ends of int64."""
+    """PostgreSQL's infinity arrives as the extreme values of int64."""
     column = pa.array([-(2**63) + 1, 2**63 - 1, None]).view(kind)
     values, counts = read(column, zone="Asia/Kathmandu")
     assert values == [None] * 3
@@ -256,7 +256,7 @@ def test_a_repeated_hour_is_the_earlier_one_and_a_skipped_time_the_end_of_the_ga
 
 
 def test_a_row_edited_in_a_repeated_hour_is_not_in_the_future_of_that_run():
-    """The first 02:10 of the night, read five minutes later: taken for the second one it would be dropped."""
+    """The first 02:10 of the night, read five minutes later: taken for the second, it would be dropped."""
     read_at = datetime(2026, 10, 25, 0, 15, tzinfo=UTC)
     texts = pa.array(["2026-10-25 02:10:00"])
     assert read(texts, zone="Europe/Berlin", read_at=read_at) == (["2026-10-25T00:10:00Z"], {})
@@ -306,7 +306,7 @@ def test_numbers_that_are_not_dates_are_dropped(column, counts):
 
 
 def test_numbers_and_dates_can_be_in_one_column_of_text():
-    """SQLite does not hold a column to one type."""
+    """A column in SQLite can have values of several types."""
     texts = pa.array([str(EPOCH), "2026-01-02", "2026-01-02 03:04:05Z"])
     assert read(texts, unit="s") == (["2026-01-02T03:04:05Z", "2026-01-02", "2026-01-02T03:04:05Z"], {})
 
@@ -382,7 +382,7 @@ def test_local_times_are_read_as_by_python(moments, zone):
 
 
 def test_a_long_column_is_read_like_its_single_rows():
-    """Blocks, lengths and zone forms are read together; none may touch its neighbours."""
+    """Blocks, lengths and timezone formats are read together; none may affect its neighbors."""
     random = np.random.default_rng(7)
     pool = np.array([text for text, _ in TEXTS] + ["", "x", "0000-00-00", "2026"], object)
     expected = dict(TEXTS)

@@ -1,4 +1,4 @@
-"""Who is at a site: the lease keeps another run away, and only as long as its holder lives."""
+"""The lease keeps other runs away only as long as its holder lives."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def hold(work: Storage, *, host: str = "elsewhere", pid: int = 7, minutes: float
 
 
 def ended() -> int:
-    """The number of a process that was."""
+    """Return the id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
@@ -155,7 +155,7 @@ def test_a_lease_without_a_time_counts_as_expired(until: str, work: Storage) -> 
 
 
 class Raced:
-    """A store to which another run puts its lease just before ours."""
+    """A store in which another run writes its lease just before ours."""
 
     def __init__(self, inner: Storage, lease: Lease | None) -> None:
         self.inner, self.lease = inner, lease

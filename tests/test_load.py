@@ -1,8 +1,7 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""What reading does to a database: its time limits and locks, how many read at once, and what is left when it ends.
+"""The load on a database: time limits and locks, concurrent reads, and what is left at the end.
 
-The servers are real. Whether a statement was cancelled is read in PostgreSQL's log, where nothing else could have
-cancelled it.
+The servers are real. PostgreSQL's log shows whether a statement was cancelled: nothing else could have cancelled it.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ def until(done: Callable[[], object]) -> None:
 
 @contextmanager
 def locked(postgres: Postgres) -> Iterator[None]:
-    """The table `products`, in the hands of somebody else."""
+    """The table `products`, locked by another session."""
     with psycopg.connect(postgres.uri) as other:
         other.execute("LOCK TABLE products IN ACCESS EXCLUSIVE MODE")
         yield
 
 
 def at_work(postgres: Postgres, name: str = "sitemap_etl%", seconds: int = 1) -> list[int]:
-    """The processes of statements that the server has worked on for so long, of sessions of this name."""
+    """Return the processes of statements that have run for this long, in sessions of this name."""
     asked = (
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s AND state = 'active' "
         "AND datname = current_database() AND clock_timestamp() > query_start + %s * interval '1 second'"
@@ -113,7 +112,7 @@ def test_the_shorter_timeout_of_server_and_source_applies(postgres: Postgres) ->
 
 @pytest.mark.thorough
 def test_a_server_that_stops_answering_is_reported(postgres: Postgres) -> None:
-    """The process of its session sleeps deeper than any cancelling reaches."""
+    """The process of its session cannot be cancelled."""
     stopped: list[int] = []
 
     def stop() -> None:
@@ -154,7 +153,7 @@ def test_a_database_session_names_the_section_and_split_it_reads(postgres: Postg
 def test_concurrent_splits_are_limited_by_the_connection(
     postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
 ) -> None:
-    """Each split takes a lock for as long as its session lasts; a second session at the same time does not get it."""
+    """Each split takes a lock for its session; a concurrent second session would not get it."""
     postgres.execute(TABLE)
     site = shop(
         tmp_path,
@@ -207,7 +206,7 @@ def test_a_first_signal_cancels_the_statement_on_the_server(
 
 
 def test_a_task_stopped_by_the_scheduler_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
-    """Airflow sends SIGTERM, which it answers itself, and some seconds later SIGKILL."""
+    """Airflow sends SIGTERM, which it handles itself, and some seconds later SIGKILL."""
     postgres.execute(TABLE)
     before, answered = cancelled(postgres), threading.Event()
     site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
@@ -231,7 +230,7 @@ def test_a_task_stopped_by_the_scheduler_cancels_its_statement(postgres: Postgre
 
 
 def test_a_statement_that_starts_during_cancellation_is_cancelled() -> None:
-    """A server does nothing about a session that has just ended one statement and is about to begin another."""
+    """A server ignores a cancellation between two statements of a session."""
     session = sources.Session()
     ends: list[str] = []
 
@@ -286,7 +285,7 @@ def maria(mariadb: MariaDB) -> MariaDB:
 
 
 def working(server: MariaDB) -> list[tuple[int, str]]:
-    """The sessions of `reader` that the server works for: their number, and their statement."""
+    """Return the number of working sessions of `reader`, and their statement."""
     with pymysql.connect(host="127.0.0.1", port=server.port, user="admin", password="admin") as other:
         cursor = other.cursor()
         cursor.execute("SELECT id, info FROM information_schema.processlist WHERE user = 'reader' AND info <> ''")
@@ -318,7 +317,7 @@ def test_the_shorter_timeout_applies_in_mysql(maria: MariaDB) -> None:
 
 
 def test_a_first_signal_cancels_the_statement_on_mysql(maria: MariaDB, tmp_path: Path) -> None:
-    """The statement is told by its comment; it would go on for hours."""
+    """The statement is recognized by its comment; it would run for hours."""
     site = shop(tmp_path, maria.uri, "SELECT id, loc FROM products WHERE sleep(60) = 0")
     running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=maria.uri)
     until(lambda: any("sleep" in text for _, text in working(maria)) or running.poll() is not None)

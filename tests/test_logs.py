@@ -1,4 +1,4 @@
-"""The log on stderr: nothing of a quiet night, every part of the work on demand, JSON for what collects logs."""
+"""The log on stderr: nothing for unchanged runs, all steps on demand, JSON for log collectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(site: TestSite, night: int, *arguments: object) -> Done:
 
 
 def lines(done: Done) -> list[dict[str, Any]]:
-    """The log of a call, every line of which is an object."""
+    """Return the log of a call; every line is an object."""
     return [json.loads(line) for line in done.err.splitlines()]
 
 
@@ -132,7 +132,7 @@ def test_a_terminal_shows_a_progress_bar_for_every_stage(site: TestSite) -> None
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that passes only on request."""
 
     def __init__(self) -> None:
         self.now = 0.0

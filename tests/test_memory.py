@@ -1,4 +1,4 @@
-"""Memory that a run has used is kept for what comes next."""
+"""The memory that a run has freed stays with the process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(faults(ours))
 
 
 def faults(how: str) -> int:
-    """Pages that are cleared for arrays that follow others of their size."""
+    """Return the page faults for arrays that follow others of their size."""
     unset = {name: value for name, value in os.environ.items() if not name.startswith(("MIMALLOC_", "MALLOC_"))}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how],

@@ -1,4 +1,4 @@
-"""Runs as metrics: what a collector reads, by the parser of Prometheus's own client."""
+"""Metrics of runs, read by the parser of Prometheus's own client."""
 
 from __future__ import annotations
 

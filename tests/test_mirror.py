@@ -1,4 +1,4 @@
-"""A mirror's keys, buckets and files: what a row is called, where it lies, and which version of it is the newest."""
+"""A mirror's keys, buckets and files: names of rows, their bucket, and their newest version."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def file(work: Storage, folder: Path, name: str, rows: list[dict[str, Any]], *, 
 
 
 def bucket(work: Storage, folder: Path) -> MirrorBucket:
-    """Three nights: a and b changed in the second, c went in the third, which knows d again."""
+    """Three runs: a and b change in the second; in the third c is deleted and d returns."""
     base = file(work, folder, "base", [{"k": key, "t": f"{key}1"} for key in "abcd"])
     second = file(
         work,

@@ -1,4 +1,4 @@
-"""Reading what changed from real servers: their clocks, their kinds of keys, their kinds of moments."""
+"""Incremental reads from real servers: their clocks, key types and timestamp types."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.sites import TestSite
 
 @dataclass
 class Shop:
-    """A site over one table of a server, whose nights are at the real time."""
+    """A site over one table of a server, with runs in real time."""
 
     site: TestSite
     execute: Callable[..., None]
 
     def night(self, **options: Any) -> Counts:
-        """Run in the second after what was done before: moments of reading are whole seconds. Return the counts."""
+        """Run in the second after earlier changes: times of reads are whole seconds. Return the counts."""
         time.sleep(1.01 - time.time() % 1)
         done = run_locally(self.site.load(), Options(**options), self.site.environment, jobs=1)
         assert done.summary.status in ("published", "unchanged"), done.summary.error
@@ -88,7 +88,7 @@ def test_rows_of_postgresql_are_updated_by_keys_of_any_type(postgres: Postgres, 
 def test_a_changed_column_type_causes_a_full_read_and_is_never_merged(
     postgres: Postgres, tmp_path: Path, column: str, was: str, now: str
 ) -> None:
-    """Whatever Arrow could make of both."""
+    """Whatever Arrow could make of both types."""
     kinds = {"id": "int", "price": "int", column: was}
     large = 2**60 if (column, was) == ("price", "bigint") else 0
     postgres.execute(
@@ -115,7 +115,7 @@ def test_a_changed_column_type_causes_a_full_read_and_is_never_merged(
 def test_columns_with_unchanged_types_are_read_incrementally_whatever_their_values(
     postgres: Postgres, tmp_path: Path
 ) -> None:
-    """Expressions, numbers without a scale and lists, of which a night may read nothing, nulls or other values."""
+    """Expressions, numbers without a scale and lists; a run may read nothing, nulls or other values of them."""
     postgres.execute(
         "CREATE TABLE pages (id int, any_ numeric, tags text[], more jsonb, seen timestamp, "
         "touched timestamptz DEFAULT clock_timestamp())",
@@ -174,7 +174,7 @@ def test_a_full_read_accepts_a_changed_column_type(postgres: Postgres, tmp_path:
 @pytest.mark.thorough
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
 def test_the_timezone_of_the_server_hides_no_changed_row(postgres: Postgres, tmp_path: Path, zone: str) -> None:
-    """The moments that :since is compared with are the same whatever zone a session shows them in."""
+    """Times compared with :since are the same in whatever timezone a session shows them."""
     name = postgres.uri.partition("?")[0].rpartition("/")[2]
     postgres.execute(
         f"ALTER DATABASE {name} SET timezone = '{zone}'",

@@ -1,4 +1,4 @@
-"""The generations of a mirror and their files: whose they are, how many, what becomes of broken ones."""
+"""The versions of a mirror and their files: owners, number, and damage."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_unchanged_runs_have_constant_cost_and_the_state_does_not_grow(tmp_path:
 
 
 def _state_bytes(site: Catalog) -> int:
-    """Bytes of the mirrors that the state refers to: what a grace of days leaves behind is not counted."""
+    """Return the bytes of the mirrors that the state refers to; expiring files don't count."""
     return sum(file.bytes for bucket in site.mirror().buckets for file in bucket.files())
 
 
@@ -249,7 +249,7 @@ def _sections(site: Catalog, changed: str) -> None:
 
 
 def _edits(random_: random.Random, night: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Statements of one day; each moves the watermark of what it changes."""
+    """Return the statements of one day; each changes the watermark of its rows."""
     touched = (FIRST_NIGHT + timedelta(days=night - 2)).strftime("%Y-%m-%dT12:00:00")
     for _ in range(random_.randrange(12)):
         table = random_.choice(["offers", "pages"])

@@ -1,4 +1,4 @@
-"""Mistakes that people make in their first days, through the real command: each message helps, in words of theirs."""
+"""Errors of new users, through the real command: each message helps, in terms of the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = ("Traceback", "Error:", "NoneType", "sqlalchemy", "psycopg", "pyarrow")
 
 
 class Desk:
-    """A folder in which somebody begins: `write` files, then call the command."""
+    """The folder of a new user: `write` files, then call the command."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,12 +49,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def errors(done: Done) -> str:
-    """What was said of a mistake, without the progress before it."""
+    """Return the error message without the progress before it."""
     return "\n".join(line for line in done.err.splitlines() if not re.match(r"^\w+: [\d,]+ of [\d,]+$", line))
 
 
 def refused(code: int, *arguments: object) -> str:
-    """The message of a call that ends with this code: told as a message, and by `--json` as well."""
+    """Return the message of a call that ends with this code, after comparing it with that of `--json`."""
     done = call(*arguments)
     said = errors(done)
     assert done.code == code, done.out + done.err

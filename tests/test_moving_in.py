@@ -1,4 +1,4 @@
-"""Taking over: other names, another place, a set that was tampered with."""
+"""Changes of names and targets, and public files changed by others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutants that `make mutants` makes are small mistakes that can be run, and its marks name code that there is."""
+"""The mutants of `make mutants` are small mistakes in valid code, and its marks name existing code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns with names that SQL takes apart if nobody quotes them: blanks, dots, quotes, upper case, reserved words."""
+"""Columns with names that SQL misreads without quotes: spaces, dots, quotes, upper case, reserved words."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def fill(
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
 def test_odd_column_names_work_in_databases(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The SELECT is split by a column with an odd name; another one reads the changes by a key with that name."""
+    """The SELECT is split by a column with an odd name; another one reads changes by a key with such a name."""
     if kind == "postgresql":
         server: Postgres = request.getfixturevalue("postgres").database()
         uri, mark = server.uri, "%s"

@@ -1,4 +1,4 @@
-"""Values that are no addresses: each is judged by itself, in a column as alone."""
+"""Values that are not URLs: each is judged on its own, in a column as alone."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def begins_with_host(text: str) -> bool:
 
 
 def read_plainly(value: str) -> str | None:
-    """Why a value is no address by the rules as they are written, one sentence after the other; None if it may be."""
+    """Return why a value is not a URL by the documented rules, applied one by one; None if it may be one."""
     text = value.strip(" ")
     cut = min((text.index(mark) for mark in "?#" if mark in text), default=len(text))
     if "\\" in text[:cut]:

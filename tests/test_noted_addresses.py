@@ -1,4 +1,4 @@
-"""Addresses that are listed although something is odd about them: one line of the summary, and a code of `check`."""
+"""Suspicious URLs that are listed: a line of the summary, and a code of `check`."""
 
 from __future__ import annotations
 

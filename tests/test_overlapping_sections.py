@@ -1,4 +1,4 @@
-"""A section whose pages lie between those of another: what is found there, and how much of that one is read for it."""
+"""A section with pages between those of another: what is found, and how much of the other one is read for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = {"loc": "/p", "title": "p"}
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A large section in ten files, and a small one after it that begins before it and ends behind it."""
+    """A large section in ten files, and a small one after it that begins before it and ends after it."""
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
     site.section("large", pages(1_000, lastmod="2026-10-01"), shards={"rows": 100})
     return site.section("small", [{"loc": "/about"}, {"loc": "/z"}])
@@ -159,7 +159,7 @@ def test_a_page_that_returns_in_another_section_has_its_last_date(tmp_path: Path
 
 
 def test_a_page_that_moved_and_changes_back_is_dated_by_the_change(tmp_path: Path) -> None:
-    """Its section of before remembers how it left that: it is listed now."""
+    """Its former section has a record of how it left, but now it is listed."""
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
     rule = {"fingerprint": ["title"], "first_seen": True}
     site.section("a", [{"loc": "/z", "title": "z"}], lastmod=rule)

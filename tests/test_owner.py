@@ -1,4 +1,4 @@
-"""A state belongs to one site at one place: a copy of a project takes over nothing."""
+"""A state belongs to one site and one target: a copy of a project cannot use it."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_all_regions_of_aws_are_the_same_store(endpoint: str, store: str | None)
 
 
 def repaired(folder: Path) -> TestSite:
-    """A site whose `current.json` was lost: what it was published to is known from the manifest only."""
+    """A site whose `current.json` was lost: its target is known from the manifest only."""
     site = shop(folder)
     site.night(1)
     current(site).unlink()

@@ -1,4 +1,4 @@
-"""Parquet as other writers make it: types and layouts that pyarrow alone would not write."""
+"""Parquet of other writers: types and layouts that pyarrow would not write itself."""
 
 from __future__ import annotations
 

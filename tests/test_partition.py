@@ -1,4 +1,4 @@
-"""Borders, windows, winners and cuts: pure functions over the order of locs."""
+"""Borders, windows, winners and divisions: pure functions over the order of locs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_columns_of_every_type_are_sorted() -> None:
 def test_the_fast_sort_equals_the_bytewise_order_if_the_last_text_ends_with_the_memory(
     prefix: str, tails: list[str]
 ) -> None:
-    """A word that begins there would reach beyond it."""
+    """A word that begins there would extend beyond it."""
     texts = [prefix + tail for tail in tails]
     for rows in (texts, [*texts, prefix + "~"], [*texts, ""]):
         array = pa.array(rows, pa.string())
@@ -124,7 +124,7 @@ def test_fast_positions_among_borders_equal_those_of_the_texts(
 
 
 def test_positions_of_dictionary_encoded_rows_are_found_by_their_codes() -> None:
-    """Borders in a head that no row has, between two heads, and before and behind all rows."""
+    """Borders in a prefix that no row has, between two prefixes, and before and after all rows."""
     texts = [f"https://a.example/category-{n % 7}/slug-{n * 2_654_435_761 % 2**32:08x}" for n in range(5_000)]
     drawn = sorted(texts)[::357]
     odd = ["https://a.example/category-", "https://a.example/category-3", "https://a.example/category-33/z", "h", "z"]
@@ -407,7 +407,7 @@ LETTERS = st.lists(st.sampled_from("bcdefgh"), unique=True).map(sorted)
 
 @given(borders=LETTERS, lows=LETTERS)
 def test_a_shuffled_block_belongs_to_all_windows_that_its_range_overlaps(borders: list[str], lows: list[str]) -> None:
-    """Messages and windows are stretches of locs that were cut at places of their own."""
+    """Blocks and windows are ranges of locs with independent bounds."""
     spool = Spool("spool", "", tuple(((at, 1, 0),) for at in range(len(borders) + 1)), tuple(borders))
     windows = [Window(low, high, 1, 1) for low, high in pairwise(["", *lows, None])]
     found = {(window, start): exact for window, _, start, _, _, exact in places_of(0, spool, windows)}

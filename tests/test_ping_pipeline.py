@@ -1,4 +1,4 @@
-"""Engines at the end of a run: told once of what changed, apart from each other, their secrets kept."""
+"""Engines at the end of a run: notified once of changes, independently of each other, without exposing secrets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class World:
         return ping_locally(finished, self.site.environment) if options.get("ping", True) else finished.summary
 
     def posted(self) -> list[str]:
-        """URLs that IndexNow was told, in order."""
+        """Return the URLs that IndexNow was sent, in order."""
         return [url for request in self.side.asked("POST", "/indexnow") for url in request.json["urlList"]]
 
     def change(self, *numbers: int, count: int = 100) -> None:
@@ -359,7 +359,7 @@ def test_a_damaged_ledger_is_replaced_with_a_warning(world: World, how: str) -> 
 
 
 def test_a_run_adds_the_index_to_robots_txt_if_nothing_else_changed(world: World) -> None:
-    """Nothing of the set is written; without the line no engine would find it."""
+    """No file of the release is written; without the line no engine would find it."""
     robots = world.folder / "public" / "robots.txt"
     world.night(1)
     named = robots.read_text()
@@ -374,7 +374,7 @@ def test_a_run_adds_the_index_to_robots_txt_if_nothing_else_changed(world: World
 
 @pytest.mark.parametrize("lies", [None, "another key"], ids=["is gone", "holds another key"])
 def test_a_run_writes_the_key_file_if_nothing_else_changed(world: World, lies: str | None) -> None:
-    """Without it, the engine believes no submission."""
+    """Without it, the engine refuses all submissions."""
     file = world.folder / "public" / f"{KEY}.txt"
     world.night(1)
     if lies is None:
@@ -427,7 +427,7 @@ def test_a_bug_is_reported_with_the_line_that_raised_it_only() -> None:
 
 
 def test_a_partial_run_becomes_complete_once_the_failed_engine_has_answered(world: World) -> None:
-    """A scheduler's task asks it again."""
+    """A task of a scheduler asks it again."""
     world.replies["/hook"] = Reply(500)
     finished = world.site.night(1)
     environment = world.site.environment
@@ -480,7 +480,7 @@ def test_a_manual_submission_to_one_engine_does_not_affect_the_others(world: Wor
 
 
 def test_pending_changes_are_sent_by_a_run_whose_own_changes_are_unknown(world: World) -> None:
-    """With another rule nobody can tell what changed that night; what changed before is known."""
+    """With another rule the changes of that run are unknown; earlier ones are known."""
     world.site.section("p", pages(100, title="a", text="b"), lastmod={"fingerprint": ["title"]})
     world.night(1)
     world.site.export("p", pages(100, title=lambda n: "new" if n == 3 else "a", text="b"))
@@ -499,7 +499,7 @@ class _Mute(Wrapped):
 
 
 class Mute(Wrapping):
-    """A store of which no manifest can be read any more."""
+    """A store in which no manifest can be read any more."""
 
     storage = _Mute
     is_mute = False

@@ -1,4 +1,4 @@
-"""The way through: rows of exports to a published set that a crawler reads back."""
+"""Whole runs: from the rows of exports to a release that a crawler reads back."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_number_of_a_retired_file_is_never_reused(site: TestSite) -> None:
 
 @pytest.mark.parametrize("night", [1, 2])
 def test_the_published_bytes_do_not_depend_on_row_order_and_splits(tmp_path: Path, night: int) -> None:
-    """On a first publish and on a later one."""
+    """For a first release and a later one."""
     rows = pages(3_000, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}", sales=lambda n: str(n * 7919 % 3_000))
     objects = []
     for variant in range(3):
@@ -228,7 +228,7 @@ def test_rows_that_are_not_listed_are_kept_with_their_reasons(site: TestSite) ->
 
 @pytest.mark.parametrize("counter", ["inventory", "excluded", "rejected", "rows"])
 def test_a_run_whose_row_counts_do_not_add_up_fails(site: TestSite, counter: str) -> None:
-    """Each counter of a split's receipt is broken on purpose."""
+    """Each count in a split's task result is altered on purpose."""
     site.section("products", pages(50))
     shown = site.night(1, dry_run=True).run.run_id
     broken = BrokenReceipts("transform/0.json", counter).around(site.environment)
@@ -283,7 +283,7 @@ def test_a_kept_section_stays_published_and_counts_in_the_totals(site: TestSite)
 
 @pytest.mark.parametrize("staged", ["extract/1-*.parquet", "transform/1-*.spool"])
 def test_a_full_staging_disk_ends_the_run_instead_of_keeping_sections(site: TestSite, staged: str) -> None:
-    """Pages move to a section whose rows can't be staged: held, it would not list them, and the other one no longer."""
+    """Pages move to a section whose rows can't be staged: if it were kept, no section would list them."""
     site.section("a", pages(30))
     site.section("b", pages(30, start=100), on_error="keep")
     site.night(1)

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of tests and demo runs on any machine, and leaves no trace on it."""
+"""The PostgreSQL server of tests and demo runs on any machine, and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_the_depth_of_a_page_is_the_depth_of_its_path(path, tenths):
 
 
 def reference_bin(number: float) -> int:
-    """The top 16 bits of the order-preserving float64, by the book."""
+    """Return the top 16 bits of the order-preserving float64, by definition."""
     bits = int.from_bytes(np.float64(number + 0.0).tobytes(), "little")
     return ((bits ^ (2**64 - 1)) if bits >> 63 else (bits | 1 << 63)) >> 48
 
