@@ -1,4 +1,4 @@
-"""Private names of libraries that the package uses. Each can go with any release, so each is listed with its reason."""
+"""Private names of libraries that the package uses. Any release can remove them, so each is listed with its reason."""
 
 from __future__ import annotations
 

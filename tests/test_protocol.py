@@ -1,5 +1,6 @@
-"""The protocol of publishing, every order of events up to a bound: with its rules nothing is unlisted, without one of
-them something is.
+"""The protocol of publishing, for every order of events up to a bound: its rules keep pages listed.
+
+Without one of the rules, a page is unlisted.
 """
 
 from __future__ import annotations

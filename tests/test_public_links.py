@@ -1,4 +1,4 @@
-"""Links, FIFOs and devices in the public folder: nothing private is published, and nothing is waited for."""
+"""Links, FIFOs and devices in the public folder: nothing private is published, and nothing blocks the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A set in a bucket: what a reader gets with each object."""
+"""A release in a bucket: the headers that readers get with each object."""
 
 from __future__ import annotations
 

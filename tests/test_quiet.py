@@ -1,7 +1,7 @@
-"""Quiet sections: where nothing differs nothing is rendered, and whatever differs is noticed.
+"""Unchanged sections are not rendered; any difference causes rendering.
 
-Whether a night noticed everything is asked of the night after it: with `--full` it renders all sections anew, and finds
-nothing to do where what is published is right.
+The next run shows whether a run noticed everything: with `--full` it renders all sections, and finds nothing to do if
+the published files are right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPEN = {"max_drop": 1, "max_growth": 1_000}
 
 
 def goods() -> Rows:
-    """Pages with a value in every column that a rule reads."""
+    """Return pages with a value in every column that a rule reads."""
     return pages(
         40,
         lastmod=lambda n: f"2026-09-{n % 20 + 1:02}",
@@ -52,12 +52,12 @@ def goods() -> Rows:
 
 
 def articles() -> Rows:
-    """Pages among those of the goods, one of which is theirs."""
+    """Return pages between those of the goods, one of which is the same."""
     return [{"loc": f"/p/{n:06}b", "lastmod": "2026-08-01"} for n in range(20)] + [{"loc": "/p/000007"}]
 
 
 class Quiet(TestSite):
-    """`goods`, in the order of their URLs mixed with those of `articles`, and `notes` far from both."""
+    """`goods`, whose URLs are interleaved with those of `articles`, and `notes`, whose URLs are far from both."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates=OPEN, urls={"respect_robots": True})
@@ -72,7 +72,7 @@ class Quiet(TestSite):
         self.notes()
 
     def robots(self, rules: str) -> None:
-        """The site's own rules. What we wrote below them stays."""
+        """Write the site's own rules before the managed block."""
         path = self.folder / "public" / "robots.txt"
         path.parent.mkdir(exist_ok=True)
         _, ours, more = (path.read_text() if path.exists() else "").partition("# sitemap_etl")
@@ -100,12 +100,12 @@ def site(tmp_path: Path) -> Quiet:
 
 
 def rendered(night: Finished) -> set[str]:
-    """The sections that a run rendered."""
+    """Return the sections that a run rendered."""
     return set(night.summary.sections) - set(night.summary.quiet)
 
 
 def settled(site: Quiet, night: float, before: Finished) -> None:
-    """What the run before published is what rendering everything anew makes of it, and it counted the same."""
+    """Check that a full run after this one finds nothing to do, and counts the same."""
     anew = site.run(night, full=True)
     assert not anew.summary.quiet
     assert anew.summary.status == "unchanged"
@@ -192,7 +192,7 @@ def test_a_section_is_rendered_when_a_future_date_has_come(site: Quiet) -> None:
 
 
 def test_a_section_with_changed_priorities_only_is_unchanged_in_the_next_run(site: Quiet) -> None:
-    """A night that finds nothing to publish remembers as well what the section is made from now."""
+    """A run that finds nothing to publish records the inputs of the section too."""
     site.run(1)
     site.goods[3]["sales"] = 99
     second = site.run(2)
@@ -376,7 +376,7 @@ def test_extensions_dropped_while_rendering_are_reported_by_every_run(site: Quie
 
 
 class Parts(TestSite):
-    """A section of three Parquet files: three splits of a batch each, or one of three batches (`split_rows`)."""
+    """A section of three Parquet files: three splits of one batch each, or one of three batches (`split_rows`)."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates=OPEN, urls={"respect_robots": False})
@@ -395,7 +395,7 @@ class Parts(TestSite):
         pq.write_table(rows, self.folder / "export" / f"{at}.parquet")
 
     def look(self, number: int, **options: Any) -> tuple[str, list[bool], tuple[int, ...]]:
-        """Run once; return the status, whether each split was unchanged, and the splits transformed after all."""
+        """Run once; return the status, whether each split was unchanged, and the splits transformed afterwards."""
         environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
         run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
         build(run, 1, {}, renew=lambda: None)
@@ -413,7 +413,7 @@ def parts(tmp_path: Path) -> Parts:
 
 
 def again(night: Finished) -> tuple[int, ...]:
-    """The splits that were transformed once more."""
+    """Return the splits that were transformed again."""
     return decide_sections(night.run).again
 
 
@@ -448,7 +448,7 @@ def test_rows_that_move_to_another_split_are_transformed_but_publish_nothing(par
 
 
 def test_an_unchanged_split_is_transformed_if_its_section_must_be_rendered(site: Quiet) -> None:
-    """Nothing of the articles differs but what the goods list in their place."""
+    """The only difference of the articles is what the goods list instead of them."""
     site.run(1)
     site.goods.pop(7)
     night = site.run(2)

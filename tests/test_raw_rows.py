@@ -1,4 +1,4 @@
-"""Raw rows: their digest is the same for the same rows in any order and batches, and for no others."""
+"""Raw rows: the same rows have the same digest in any order and batches, and others have not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROWS = st.lists(
 
 
 def summed(rows: list[dict[str, Any]], *borders: int) -> RawRows:
-    """What is known of rows that come in batches which end there."""
+    """Return the digest of rows in batches that end there."""
     found = RawRows()
     bounds = [0, *sorted(borders), len(rows)]
     for begin, end in pairwise(bounds):

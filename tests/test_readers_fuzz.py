@@ -1,4 +1,4 @@
-"""Mutants of every kind of input, some with a piece repeated up to megabytes: no defect, and bounded memory.
+"""Mutants of every kind of input, some with a piece repeated up to megabytes: no crash, and bounded memory.
 
 Time is measured in `bench/linear.py`.
 """

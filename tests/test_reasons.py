@@ -1,4 +1,4 @@
-"""Every reason that the code gives for a row or a value is in the table of docs/reference/reasons.md, and no other."""
+"""Every reason of the code for a row or a value is in the table of docs/reference/reasons.md, and no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY = "…"
 
 
 def texts(node: ast.expr, scope: list[ast.AST]) -> set[str]:
-    """What an expression may say; a part that is not known stands as `…`. Nothing where it is handed through."""
+    """Return the texts of an expression; unknown parts are `…`. Nothing for a value that is only passed on."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     if isinstance(node, ast.JoinedStr):
@@ -42,7 +42,7 @@ def inner(part: ast.expr, scope: list[ast.AST]) -> set[str]:
 
 
 def values_of(name: str, scope: list[ast.AST]) -> Iterator[ast.expr]:
-    """What is assigned to a name: by `=`, or by a `for` over a literal."""
+    """Return what is assigned to a name: by `=`, or by a `for` over a literal."""
     for node in (inside for outer in scope for inside in ast.walk(outer)):
         match node:
             case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
@@ -63,7 +63,7 @@ def trees() -> list[ast.Module]:
 
 
 def given() -> set[str]:
-    """The reasons in the code."""
+    """Return the reasons in the code."""
     found = {*urls.REASONS, *urls.NOTES, *lastmod.REASONS, *priority.REASONS, BARE, "excluded by the source"}
     modules = trees()
     assigned = [node for tree in modules for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
@@ -84,7 +84,7 @@ def documented() -> list[str]:
 
 
 def covers(one: str, other: str) -> bool:
-    """Whether a text with `…` in it stands for another."""
+    """Return whether a text with `…` matches another."""
     return re.fullmatch(re.escape(one).replace(re.escape(ANY), ".+"), other) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a file is that nobody has described, and how a CSV is written."""
+"""Recognition of files without a description, and of the format of a CSV."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le")
 
 
 def written(rows: list[list[str]], delimiter: str, quoting: str) -> str:
-    """The rows as CSV; quoted where needed, always, or always with escapes, as Spark does."""
+    """Return the rows as CSV; quoted if necessary, always, or always with escapes, as by Spark."""
     if quoting == "escaped":
         texts = [[value.replace("\\", "\\\\").replace('"', '\\"') for value in row] for row in rows]
         return "".join(delimiter.join(f'"{value}"' for value in row) + "\n" for row in texts)

@@ -1,4 +1,4 @@
-"""What the records say of themselves: what is missing counts as nothing, who is whom, what a set consists of."""
+"""Records: defaults of missing fields, identity of owners and places, files of a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile text: whatever stands in a title, the file parses in two readers and says what was meant."""
+"""Hostile text: with any title, two parsers read the file and return the text."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_any_text_of_a_feed_is_read_back_by_two_parsers(title, name):
 
 
 def test_text_that_needs_no_escaping_is_not_copied():
-    """The fast path: a column in which nothing needs escaping comes back as it was."""
+    """The fast path: a column that needs no escaping is returned unchanged."""
     column = pa.array(["https://shop.example/a", "https://shop.example/b"])
     assert escape.escaped_urls(column) is column
     assert escape.escaped_texts(column) is column

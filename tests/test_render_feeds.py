@@ -1,4 +1,4 @@
-"""RSS and Atom feeds of the pages that changed last."""
+"""RSS and Atom feeds of the most recently changed pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fence: other bytes, another ETag, and the same content for everyone who reads it."""
+"""The fence: other bytes, another ETag, and the same content for every reader."""
 
 from __future__ import annotations
 

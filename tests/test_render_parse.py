@@ -1,4 +1,4 @@
-"""A sitemap of ours says all that it was rendered from: read back and rendered again it has the same bytes."""
+"""A published sitemap has all that it was rendered from: parsed and rendered again, it has the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others make of our files: the XSDs in two engines, and readers that people use."""
+"""Other software reads the published files: the XSDs in two engines, and common readers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_index_is_valid(tmp_path):
 
 
 def test_the_validators_find_faults(tmp_path):
-    """A referee that never objects would prove nothing."""
+    """A validator that never objects would prove nothing."""
     broken = document(everything()).replace(b"<priority>1.0</priority>", b"<priority>1.1</priority>")
     assert faults_by_lxml(broken, "all.xsd")
     assert "priority" in fault_by_xmllint(broken, "all.xsd", tmp_path)
@@ -62,7 +62,7 @@ titles = st.text(max_size=100)
 @settings(max_examples=examples(25))
 @given(titles, titles)
 def test_hostile_text_gives_a_valid_sitemap(one, other):
-    """Google's limits are held by the extensions; here is what rendering does to the characters."""
+    """The extensions enforce Google's limits; this tests how rendering treats characters."""
     table = rows(
         {"videos": [VIDEO | {"title": one, "description": other, "tag": [one, other], "uploader": other}]},
         {"news": {"name": one, "language": "zh-cn", "publication_date": "2026-01-02", "title": other}},
@@ -72,7 +72,7 @@ def test_hostile_text_gives_a_valid_sitemap(one, other):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[tuple[Path, str]]:
-    """A folder and the address it is served at."""
+    """A folder and the address at which it is served."""
     folder = tmp_path_factory.mktemp("served")
     handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:

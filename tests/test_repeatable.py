@@ -1,4 +1,4 @@
-"""A rule that asks for the time is applied on every run, also to rows that have not changed."""
+"""A rule that depends on the time is applied in every run, even to unchanged rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATES = [f"{FIRST_NIGHT - timedelta(days=age):%Y-%m-%d}" for age in (0, 29)]
 
 @pytest.fixture
 def rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the rule that drops URLs older than 30 days, where rules are, and nowhere else."""
+    """Add a rule that drops URLs older than 30 days, if rules are enabled."""
     real = transform._exclude_by_rule
 
     def with_age(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:

@@ -1,4 +1,4 @@
-"""The run's report: one page, complete in itself, that shows everything the summary has."""
+"""The run's report: one self-contained page that shows everything in the summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its text, its elements, its attributes, what was never closed."""
+    """A page as a browser reads it: its text, its elements, its attributes, and unclosed elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 
 def hostile(value: Any) -> Any:
-    """The value with every text in it hostile, keys too."""
+    """Return the value with hostile text in place of every text, keys included."""
     if isinstance(value, str):
         return f"{value}{HOSTILE}"
     if isinstance(value, dict):
@@ -73,7 +73,7 @@ def counts(**given: int) -> dict[str, int]:
 
 
 def rendered(summary: dict[str, Any]) -> str:
-    """The page of a summary as it lies in the state."""
+    """Return the page of a summary as stored in the state."""
     return report.render(decode(Summary, summary, "summary.json"))
 
 

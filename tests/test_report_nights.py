@@ -1,4 +1,4 @@
-"""The report beside earlier ones: pictures of the last runs, what is usual, and the ways from page to page."""
+"""The report next to earlier ones: charts of the last runs, usual ranges, and links between the pages."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def reports(site: TestSite) -> Path:
 
 
 def ways(path: Path) -> dict[str, str]:
-    """The links of a page to other pages of runs, by their words; each leads to a file."""
+    """Return the links of a page to other pages of runs, by their text; each leads to a file."""
     text = path.read_text()
     nav = text[text.index("<nav") : text.index("</nav>")] if "<nav" in text else ""
     found = dict(re.findall(r'<a href="([^"]+)">([^<]+)</a>', nav))
@@ -252,7 +252,7 @@ def test_every_report_page_stays_small(tmp_path: Path) -> None:
 
 
 def everything(text: str) -> tuple[str, str]:
-    """The page of a run and that of all runs, with this text wherever text can stand."""
+    """Return the page of a run and that of all runs, with this text everywhere."""
     name = f"products{text}"
     shown = [
         attempt(

@@ -1,4 +1,4 @@
-"""The page of all sites: what it says of each, and how it looks."""
+"""The page of all sites: its content and its appearance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that stay in memory between transform and render: what is found of a stretch, and what does not fit."""
+"""Rows that stay in memory between transform and render: lookups of ranges, and rows that don't fit."""
 
 from __future__ import annotations
 

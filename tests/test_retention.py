@@ -1,4 +1,4 @@
-"""What the state remembers and what it forgets: nothing that anything refers to, everything else in time."""
+"""What the state keeps and deletes: nothing that is referred to is deleted, everything else is eventually."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEEP = 3
 
 
 class Site(TestSite):
-    """A site on a clock of its own."""
+    """A site with its own clock."""
 
     def __init__(self, folder: Path, **keys: Any) -> None:
         super().__init__(folder, site="http://127.0.0.1:9", **keys)
@@ -53,7 +53,7 @@ class Site(TestSite):
         return {stat.key for stat in self.state().storage.list(prefix)}
 
     def chain(self) -> list[Manifest]:
-        """The manifests from the current one back, until one is gone."""
+        """Return the manifests from the current one back, until one is missing."""
         state, found = self.state(), []
         key = state.current().manifest
         while key is not None and state.storage.stat(key) is not None:
@@ -65,17 +65,17 @@ class Site(TestSite):
 
 
 def snapshots(manifest: Manifest) -> set[str]:
-    """Every snapshot that a manifest names, wherever in it."""
+    """Return every snapshot that a manifest names."""
     return {part for part in json.dumps(encode(manifest)).split('"') if part.startswith("state/snapshots/")}
 
 
 def recent(manifest: Manifest) -> dict[str, str]:
-    """The files of recent pages that a manifest names, with their content's hash."""
+    """Return the files of recent changes that a manifest names, with the hash of their content."""
     return {entry.file.key: entry.file.sha256 for entry in manifest.entries if entry.section != "a"}
 
 
 class Nights(RuleBasedStateMachine):
-    """Nights, dry and refused runs, deaths and rollbacks, with days between them."""
+    """Runs, dry and refused runs, deaths and rollbacks, with days between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Nights(RuleBasedStateMachine):
         return self.site.manifest().listed
 
     def export(self, variant: int) -> None:
-        """One of several sources: some rows more, some others changed."""
+        """Return one of several sources: some additional rows, some changed ones."""
         rows = pages(40 + variant, title=lambda n: f"{n}-{variant if n % 7 == variant % 7 else 0}")
         self.site.export("a", rows[variant % 4 :])
 
@@ -225,7 +225,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_keep_counts_distinct_releases(site: Site) -> None:
-    """Nights that change only what the state keeps, another fingerprint say, make manifests but no other set."""
+    """Runs that change only the state, for example another fingerprint, make manifests but no new release."""
     runs = []
     for count, columns in ((41, ["x"]), (42, ["x"]), (42, ["y"]), (42, ["x", "y"]), (42, ["y"])):
         site.section("a", pages(count, x="1", y="2"), shards=SMALL, lastmod={"fingerprint": columns})
@@ -262,7 +262,7 @@ def test_a_run_whose_state_is_deleted_meanwhile_reports_it(site: Site) -> None:
 
 
 def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -> None:
-    """It would take what that one staged for its own: a dry run of before, with the clock at the same time."""
+    """It would reuse the staging of the other run: an earlier dry run, with the clock at the same time."""
     second, _, number = site.manifest().run_id.rpartition("-")
     taken = [f"{second}-{int(number, 16) + n:04x}" for n in range(1, 300)]
     for run_id in taken:
@@ -275,7 +275,7 @@ def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -
 
 
 def test_a_larger_keep_restores_only_complete_releases(site: Site) -> None:
-    """A set of old snapshots that was published again today is not kept, and yet it is in the chain."""
+    """A release of old snapshots that was published again today is not kept, but it is in the chain."""
     first = site.manifest().run_id
     site.pass_time(days=3)
     site.export("a", pages(50))
@@ -367,7 +367,7 @@ def test_a_lost_intent_is_reported_with_what_to_do(site: Site) -> None:
 
 
 def test_a_run_whose_snapshots_were_deleted_cannot_be_published(site: Site) -> None:
-    """Nobody should remove them; should it happen, no manifest comes to name what is not there."""
+    """Nobody should delete them; if it happens, no manifest names missing files."""
     site.export("a", pages(60))
     dry = site.go(dry_run=True)
     site.pass_time(days=2)

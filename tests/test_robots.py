@@ -1,4 +1,4 @@
-"""Which URLs a robots.txt disallows, and our block in it."""
+"""Which URLs a robots.txt disallows, and the managed block in it."""
 
 import pyarrow as pa
 import pytest

@@ -15,7 +15,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def allowed(text: str | bytes, path: str, agent: str = "*") -> bool:
-    """Return whether a path is allowed. Columns, single URLs and the referee agree."""
+    """Return whether a path is allowed. Columns, single URLs and the reference agree."""
     data = text.encode() if isinstance(text, str) else text
     found = not robots.disallowed(pa.array([SITE + path]), data, agent)[0].as_py()
     assert robots.CrawlRules(data).allows(SITE + path, agent) == found

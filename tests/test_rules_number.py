@@ -1,4 +1,4 @@
-"""Results of the rules change only under a new number, and a new number applies the rules to unchanged rows."""
+"""Results of the rules change only with their version, and a new version applies the rules to unchanged rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_result_that_differs_is_shown(kind: str) -> None:
 
 
 def raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on runs are by a release whose rules have another number."""
+    """Let all later runs have a new version of the rules."""
     monkeypatch.setattr(rules, "RULES", rules.RULES + 1)
 
 

@@ -111,7 +111,7 @@ def test_first_releases_pass_the_gate_on_batch_dates(tmp_path: Path) -> None:
 
 
 def test_fingerprints_and_views_pass_the_gate_on_batch_dates(tmp_path: Path) -> None:
-    """A section that dates by content has the time of the run; a view shows dates of other sections again."""
+    """A section with fingerprints has the time of the run; a view repeats dates of other sections."""
     rule = {"fingerprint": ["body"], "until_changed": "lastmod"}
     site = redated(tmp_path, 2_000, old, lastmod=rule, gates={"max_same_hour": 0.1})
     site.keys["gates"] = {"max_same_date": 1, "max_same_hour": 0.1}

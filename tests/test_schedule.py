@@ -1,4 +1,4 @@
-"""When a site's DAG runs: cron expressions that Airflow takes, those that never match, and what else it can't do."""
+"""When a site's DAG runs: accepted cron expressions, those that never match, and others that Airflow can't run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_cron_expression_that_matches_is_accepted_unchanged(tmp_path, cron):
 
 @st.composite
 def expressions(draw: st.DrawFn) -> str:
-    """Cron expressions, most of them about few days."""
+    """Cron expressions, most of them for few days."""
 
     def field(low: int, high: int, *others: str) -> str:
         one = st.integers(low, high)
@@ -117,7 +117,7 @@ def test_a_schedule_error_found_only_by_airflow_affects_only_its_site(tmp_path, 
 
 @pytest.mark.parametrize("ago", [timedelta(minutes=2), timedelta(minutes=20)])
 def test_a_first_run_is_not_lost_if_its_file_is_parsed_again_at_its_start_time(tmp_path, ago) -> None:
-    """Airflow plans the next run of a site with each look at its file, and begins it some seconds after its time."""
+    """Airflow plans the next run of a site whenever it parses its file, and starts it some seconds after its time."""
     pytest.importorskip("airflow")
     from airflow.serialization.encoders import coerce_to_core_timetable
     from airflow.timetables.base import TimeRestriction

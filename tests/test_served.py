@@ -1,4 +1,4 @@
-"""After a publish, what the public address serves is compared with what was put."""
+"""After a publish, the files at the public address are compared with the written ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sites import TestSite, pages
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[TestSite]:
-    """A site whose public folder is served on loopback, as a bucket behind a CDN would be."""
+    """A site whose public folder is served on loopback, like a bucket behind a CDN."""
     (tmp_path / "public").mkdir()
     handler = functools.partial(Quiet, directory=str(tmp_path / "public"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -72,7 +72,7 @@ def test_different_bytes_at_the_public_address_are_a_warning_that_shows_both(
 
 @pytest.mark.parametrize("at", ["/elsewhere/", "/sitemaps/"])
 def test_an_address_that_answers_404_is_a_warning_that_names_it(served: TestSite, at: str) -> None:
-    """robots.txt names the index, so no other warning would."""
+    """robots.txt names the index, so that there is no other warning."""
     origin = served.keys["site"]
     (served.folder / "public" / "robots.txt").write_text(f"Sitemap: {origin}{at}sitemap.xml\n")
     served.keys["publish"] = {"to": "./files", "at": f"{origin}{at}"}

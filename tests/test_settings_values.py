@@ -1,4 +1,4 @@
-"""Values of a site file that are taken as they stand, and those that could only fail later."""
+"""Values of a site file that are accepted unchanged, and those that are refused early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a night's rows to files: which stay, which are written, where they are cut and what is merged."""
+"""From the rows of a run to files: which stay, which are written, where they are split and merged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY = len("<url><loc>https://a.example/0000</loc><lastmod>2026-01-01</lastmod>
 
 
 def rows(numbers: Iterable[int], **columns: object) -> pa.Table:
-    """Pages /0000 … with equal entries; `columns`: number → value, None elsewhere, or one value for all."""
+    """Return pages /0000 … with equal entries; `columns`: number → value (None elsewhere), or one value for all."""
     numbers = sorted(numbers)
     given = {"lastmod": "2026-01-01"} | columns
     table = {name: [v.get(n) if isinstance(v, dict) else v for n in numbers] for name, v in given.items()}
@@ -46,13 +46,13 @@ def page(number: int) -> str:
 
 
 def bounds(limit: int, *, entries: float = 1_000_000, fill: float = 1.0) -> Shards:
-    """Files of so many rows, and of the bytes of so many entries beside the wrapper."""
+    """Return limits of this many rows, and of the bytes of this many entries."""
     return Shards.model_construct(rows=limit, bytes=int(entries * ENTRY) + urlset.WRAPPER_BYTES, fill=fill)
 
 
 @dataclass
 class Section:
-    """The published files of a section; `night` publishes anew, and says what it did to each file.
+    """The published files of a section; `night` publishes again, and returns what it did to each file.
 
     A file is its number and its pages, and "reused", "renewed" or "written".
     """
@@ -65,11 +65,11 @@ class Section:
     stripped: tuple[str, ...] = ()
 
     def listed(self) -> pa.Table:
-        """The published rows, without when they came."""
+        """Return the published rows, without the time of their addition."""
         return conform(self.known.drop_columns(["since"]), SNAPSHOT)
 
     def made(self, table: pa.Table, low: str = "", high: str | None = None) -> list[Shard]:
-        """The shards of a window; the known rows are those of the window."""
+        """Return the shards of a window; the known rows are those of the window."""
         locs = self.known.column("loc").to_pylist()
         inside = pa.array([low <= loc and (high is None or loc < high) for loc in locs], pa.bool_())
         known = self.known.filter(inside).combine_chunks()
@@ -251,7 +251,7 @@ def test_an_unchanged_file_over_a_lowered_limit_is_split() -> None:
 def test_a_nearly_empty_file_that_is_written_is_merged_with_a_neighbor(
     left: int, rest: int, right: int, merged: str, by: str
 ) -> None:
-    """Below a tenth of both limits, into one that both then fill to seven tenths at most."""
+    """Under a tenth of both limits, into one that both then fill to seven tenths at most."""
     files = range(left), range(1_000, 1_095), range(2_000, 2_000 + right)
     section = published(100, *files) if by == "rows" else published(10_000, *files, entries=100)
     found = states(section.night(rows([*range(left), *range(1_000, 1_000 + rest), *range(2_000, 2_000 + right)])))
@@ -414,7 +414,7 @@ def test_a_file_of_a_view_with_other_pages_has_the_new_priorities(numbers: list[
 
 
 def nights() -> st.SearchStrategy[list[dict[int, int]]]:
-    """What a section lists night by night: number → how often it has changed."""
+    """The pages of a section run by run: number → how often it has changed."""
     return st.lists(st.dictionaries(st.integers(0, 60), st.integers(0, 1), max_size=40), min_size=2, max_size=5)
 
 

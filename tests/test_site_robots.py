@@ -1,4 +1,4 @@
-"""What the site's robots.txt says about pages and about the sitemap, also on nights when it does not answer."""
+"""What the site's robots.txt says about pages and about the sitemap, even if it is unreachable in a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = b"User-agent: *\nDisallow: /p/000001\n"
 
 @dataclass
 class Answer:
-    """What the web server says of robots.txt; `endless`: it never stops."""
+    """The response of the web server for robots.txt; `endless`: it never ends."""
 
     status: int = 200
     body: bytes = RULES
@@ -64,7 +64,7 @@ def web(answer: Answer) -> Iterator[ThreadingHTTPServer]:
 
 @pytest.fixture
 def site(tmp_path: Path, web: ThreadingHTTPServer) -> TestSite:
-    """A site of three pages, whose sitemaps lie in a folder and whose robots.txt is the web server's."""
+    """A site of three pages, with sitemaps in a folder and the robots.txt of the web server."""
     origin = f"http://127.0.0.1:{web.server_address[1]}"
     keys = {"site": origin, "urls": {"respect_robots": True}}
     site = TestSite(tmp_path, **keys)

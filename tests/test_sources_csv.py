@@ -183,7 +183,7 @@ def test_quotes_inside_unquoted_values_are_text(tmp_path: Path) -> None:
 
 
 class Dripping:
-    """Bytes in pieces of some sizes."""
+    """Return bytes in chunks of some sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data, self.sizes, self.at = data, sizes, 0
@@ -196,7 +196,7 @@ class Dripping:
 
 
 def watched(data: bytes, sizes: list[int], delimiter: str = ",") -> tuple[bytes, str | None]:
-    """What comes through, and the fault."""
+    """Return what is passed on, and the fault."""
     stream = WatchedQuotes(Dripping(data, sizes).read, delimiter, '"')
     seen = b""
     while piece := stream.read():
@@ -385,7 +385,7 @@ def test_a_refused_file_does_not_abort_the_process(tmp_path: Path) -> None:
 
 
 def test_a_value_of_quotes_alone_takes_little_memory(tmp_path: Path) -> None:
-    """A reader that looks again at a row with each of its blocks would take time with the square of it."""
+    """A reader that scans a row again with each of its blocks would take quadratic time."""
     (tmp_path / "a.csv").write_bytes(b"loc\n/a\n" + b'"' * 10_000_000)
     watched = WatchedQuotes(io.BytesIO((tmp_path / "a.csv").read_bytes()).read, ",", '"')
     taken = 0
@@ -398,7 +398,7 @@ def test_a_value_of_quotes_alone_takes_little_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("end", "inner"), [("\r", "\n"), ("\r", "\r\n"), ("\n", "\r"), ("\r\n", "\r")])
 def test_line_breaks_in_values_can_differ_from_those_between_rows(tmp_path: Path, end: str, inner: str) -> None:
-    """Excel on a Mac writes CR behind rows and LF within cells."""
+    """Excel on a Mac writes CR after rows and LF within cells."""
     found = [f'/{n},"a{inner if n % 50_000 == 0 else ""}b, {"x" * 40}"' for n in range(120_000)]
     (tmp_path / "a.csv").write_bytes(end.join(["loc,title", *found, ""]).encode())
     titles = [row["title"] for row in rows(tmp_path / "a.csv")]

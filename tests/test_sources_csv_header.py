@@ -27,7 +27,7 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
 
 
 def lines_of(path: Path, **form: object) -> list[int]:
-    """The line of each row, as an editor counts."""
+    """Return the line of each row, as an editor counts."""
     numbers = LineNumbers()
     (split,) = sources.plan_csv(path, CsvFormat.model_validate(form))
     rows = [row for batch in sources.read(split, lines=numbers) for row in batch.to_pylist()]

@@ -1,4 +1,4 @@
-"""A quote that is never closed is refused with its line, however the file is written, packed and cut into pieces."""
+"""An unclosed quote is refused with its line, however the file is written, compressed and divided into chunks."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def read(path: Path, form: CsvFormat | None = None) -> list[dict[str, str | None
 
 
 def written(rows: list[list[str]], form: CsvFormat, end: str = "\n") -> bytes:
-    """A file in which `«` and `»` stand for the quotes around a value."""
+    """Return a file in which `«` and `»` mark the quotes around a value."""
     lines = (form.delimiter.join(row).replace("«", form.quote).replace("»", form.quote) + end for row in rows)
     return "".join(lines).encode(form.encoding)
 
 
 def table(count: int, at: int, wrong: str) -> list[list[str]]:
-    """A header and so many rows; the title in this line (from 1) is `wrong`."""
+    """Return a header and this many rows; the title in this line (from 1) is `wrong`."""
     rows = [["loc", "title"], *([f"/p/{n}", f"«größe {n}»" if n % 3 else f"size {n}"] for n in range(2, count + 2))]
     rows[at - 1][1] = wrong
     return rows
@@ -106,7 +106,7 @@ def test_an_unclosed_quote_in_a_later_file_of_a_split_is_found(tmp_path: Path) -
 
 
 def first_fault(data: bytes, delimiter: int, quote: int) -> tuple[int, str] | None:
-    """The byte of the first quote that goes wrong, and how its message ends; by the definition of the format."""
+    """Return the byte of the first faulty quote, and the end of its message, by the definition of the format."""
     at, size, ends = 0, len(data), {delimiter, *b"\r\n"}
     while at < size:
         begin = at
@@ -129,7 +129,7 @@ def first_fault(data: bytes, delimiter: int, quote: int) -> tuple[int, str] | No
 
 
 class Pieces:
-    """Bytes in pieces of some sizes."""
+    """Return bytes in chunks of some sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data, self.sizes, self.count = data, sizes, 0

@@ -1,4 +1,4 @@
-"""Databases that are read through whatever driver is installed: ADBC's, or SQLAlchemy's as the last resort."""
+"""Databases that are read through any installed driver: ADBC's, or else SQLAlchemy's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(
 def shopbase(
     request: pytest.FixtureRequest, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Connection:
-    """A connection to a database that only its ADBC driver knows, installed in either way."""
+    """A connection to a database that only its ADBC driver supports, installed in either way."""
     library = adbc_driver_sqlite._driver_path()
     if request.param == "package":
         package = tmp_path / "adbc_driver_shopbase"
@@ -124,7 +124,7 @@ def test_no_secret_is_shown_if_a_driver_fails(shopbase: Connection) -> None:
 
 @pytest.fixture
 def lastbase(catalogue: Path) -> Connection:
-    """A connection to a database that only SQLAlchemy knows."""
+    """A connection to a database that only SQLAlchemy supports."""
     sqlalchemy.dialects.registry.register("lastbase", "sqlalchemy.dialects.sqlite.pysqlite", "SQLiteDialect_pysqlite")
     return parse(f"lastbase:///{catalogue}")
 

@@ -1,4 +1,4 @@
-"""Folders of exports: what their names say, and what in them is not read."""
+"""Folders of exports: columns from folder names, and files that are not read."""
 
 from __future__ import annotations
 

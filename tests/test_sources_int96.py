@@ -1,4 +1,4 @@
-"""INT96 timestamps of Parquet: read as they were written, or dropped with their true value."""
+"""INT96 timestamps of Parquet: read as written, or dropped with their true value."""
 
 from __future__ import annotations
 

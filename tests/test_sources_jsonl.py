@@ -134,7 +134,7 @@ SPLINTERS = st.sampled_from(["", '"', ",", "[", "1", "\\", " ", "-", "\n"])
 def test_lines_that_match_the_pattern_of_known_types_add_no_types(
     lines: list[dict[str, Any]], others: list[dict[str, Any]], form: dict[str, Any], splinter: str, place: int
 ) -> None:
-    """Broken and strange lines do not fit it."""
+    """Broken and unusual lines do not match it."""
     known = reduce(common, map(type_of, lines), pa.struct([]))
     for text in (json.dumps(line, **form) for line in (*lines, *others)):
         at = place % (len(text) + 1)
@@ -146,7 +146,7 @@ def test_lines_that_match_the_pattern_of_known_types_add_no_types(
 
 @pytest.mark.parametrize("form", [{}, {"separators": (",", ":")}, {"ensure_ascii": False}])
 def test_ordinary_lines_match_the_pattern_of_known_types(form: dict[str, Any]) -> None:
-    """They need not be parsed for their types; those with another kind of value need be."""
+    """They need not be parsed to find their types; lines with other types must be."""
     first = {"loc": '/ü\n"', "id": 1, "price": 1.5, "live": True, "gone": None, "a ü": ["x"], "video": {"tags": [[]]}}
     second = {"price": -2, "id": None, "a ü": [], "loc": "😀", "video": {}, "gone": None}
     known = reduce(common, map(type_of, [first, second]))

@@ -271,7 +271,7 @@ def test_rows_are_read_over_tls_and_the_certificate_is_verified_if_a_ca_is_given
 
 
 def noticed(uri: str, query: str, **options: object) -> tuple[pa.Table, Tally]:
-    """The rows of a SELECT, and what the server said of them."""
+    """Return the rows of a SELECT, and the server's warnings."""
     notices = Tally()
     found = rows(uri, query, session=Session(notice=notices.add), **options)
     return found, notices

@@ -1,4 +1,4 @@
-"""The text protocol against PyMySQL's own reading of it, however the bytes come."""
+"""The text protocol compared with PyMySQL's own reader, for any chunks of bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written(value: bytes | None) -> bytes:
 
 
 def read(data: bytes, columns: int, sizes: list[int]) -> list[tuple[bytes | None, ...]]:
-    """The rows, with `read` giving at most so many bytes at a time."""
+    """Return the rows, with `read` returning at most this many bytes at a time."""
     stream, turn = io.BytesIO(data), iter(range(10**9))
     found: list[tuple[bytes | None, ...]] = []
     for block in blocks(lambda most: stream.read(min(most, sizes[next(turn) % len(sizes)])), columns):

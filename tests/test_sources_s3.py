@@ -145,7 +145,7 @@ def test_an_unreachable_store_can_be_retried(exports: str, monkeypatch: pytest.M
 
 @contextmanager
 def forbidding(*, shows: bool) -> Iterator[str]:
-    """The address of a store that answers 403 to everything; `shows`: but says what it has."""
+    """Return the address of a store that answers 403 to every request; `shows`: except lists."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -170,7 +170,7 @@ def forbidding(*, shows: bool) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -247,7 +247,7 @@ def test_a_small_object_takes_one_request_to_plan_and_one_to_read(s3: S3Server, 
 
 @pytest.mark.parametrize("selects", [False, True])
 def test_small_objects_are_fetched_ahead(selects: bool, s3: S3Server, bucket: str, proxy: FaultProxy) -> None:
-    """None of the first ten requests is answered before all of them came."""
+    """None of the first ten requests is answered before all of them have arrived."""
     for number in range(12):
         s3.client().put_object(Bucket=bucket, Key=f"p/{number:02}.parquet", Body=parquet(number * 10))
     export = ParquetExport(parquet=(f"s3://{bucket}/p/",))

@@ -1,4 +1,4 @@
-"""CSV as others write it: other encodings, quotes, escapes and packings."""
+"""CSV of other writers: other encodings, quotes, escapes and compressions."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_any_values_are_read_back_from_chunks_of_any_size(cells: list[str], bare
 def test_a_reader_never_gets_more_bytes_than_it_asked_for(
     tmp_path: Path, form: CsvFormat, *, peeked: bool, verify: bool
 ) -> None:
-    """Arrow copies what it gets into memory of the size that it asked for."""
+    """Arrow copies what it gets into a buffer of the requested size."""
     text = "loc,note\n" + '"/größe\\"",ü\n' * 5_000
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(text.encode(form.encoding)))

@@ -1,4 +1,4 @@
-"""One page is listed in one spelling, wherever the source names it."""
+"""A page is listed in one spelling, in whatever spelling the source has it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""The splits of a SELECT hold every row once, also of a table in motion; where that can't be, the run says so."""
+"""The splits of a SELECT have every row once, even if the table changes; if that is impossible, the run warns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMED = "SELECT loc, rank FROM products WHERE rank >= :split_from AND rank < :sp
 
 
 class Catalog(TestSite):
-    """A site of one section over a database. `while_reading` is done once, when the first rows have come."""
+    """A site of one section over a database. `while_reading` is called once, when the first rows have arrived."""
 
     def __init__(self, folder: Path, uri: str) -> None:
         super().__init__(folder)
@@ -73,7 +73,7 @@ def of_splits(done: Finished) -> list[str]:
 def test_rows_that_move_between_splits_during_the_read_are_listed_once(
     shop: Catalog, postgres: Postgres, query: str
 ) -> None:
-    """The last rows come first while the first split is read: the last split would hold none."""
+    """While the first split is read, the last rows become the first: the last split would have none."""
     shop.read(query).while_reading = lambda: postgres.execute("UPDATE products SET rank = 1001 - rank")
     done = shop.night(1)
     assert shop.locs() == ALL
@@ -259,7 +259,7 @@ COUNT = 2_000
 
 
 def planned(uri: str, query: str, column: str, parts: int = 4, bounds_from: str | None = None) -> list[list[int]]:
-    """The numbers of the rows in each split, after the plan went through JSON."""
+    """Return the numbers of the rows in each split, after the plan was converted to JSON and back."""
     connection = parse(uri)
     plan = sources.plan_database(connection, query, split=(column, parts), bounds_from=bounds_from, label="catalog")
     plan = [sources.Split.from_json(json.loads(json.dumps(split.to_json()))) for split in plan]
@@ -270,7 +270,7 @@ def planned(uri: str, query: str, column: str, parts: int = 4, bounds_from: str 
 
 
 def check(found: list[list[int]], parts: int = 4) -> None:
-    """Every row is in one split, and no split has many more than another."""
+    """Check that every row is in one split, and no split has many more than another."""
     assert sorted(itertools.chain(*found)) == list(range(1, COUNT + 1))
     assert len(found) == parts
     assert max(map(len, found)) < 1.5 * COUNT / parts
@@ -352,7 +352,7 @@ def test_columns_of_any_type_give_even_splits_in_mariadb(mariadb: MariaDB, kind:
 
 @pytest.mark.parametrize(("rows", "blocks"), [(COUNT, True), (60_000, True), (60_000, False)])
 def test_an_expensive_select_is_not_executed_to_find_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
-    """It can't be run at all; large tables are sampled by their blocks, and views by their rows."""
+    """It can't be executed; large tables are sampled by blocks, and views by rows."""
     postgres.execute(
         "CREATE SCHEMA shop",
         f"CREATE TABLE shop.product AS SELECT n, n * n AS k FROM generate_series(1, {rows}::bigint) n",

@@ -1,4 +1,4 @@
-"""What stages hand on: rows by window, read message by message, and no byte believed that is not what was written."""
+"""Files between stages: rows by window, read block by block, and every byte verified."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def routed(*windows: Sequence[int]) -> Routed:
-    """A batch of rows, in this order of windows."""
+    """Return a batch of rows, in this order of windows."""
     rows = [row for window in windows for row in window]
     table = pa.table({"loc": [f"/{row}" for row in rows], "row": rows}, schema=SCHEMA)
     return Routed(table, np.cumsum([0, *map(len, windows)]))

@@ -1,4 +1,4 @@
-"""What a command loads: a library is loaded by what uses it, and by nothing else."""
+"""Which libraries a command loads: only those that it uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ main(sys.argv[1:])
 
 
 def loaded(*arguments: object, cwd: Path) -> set[str]:
-    """The libraries that a command has loaded when it ends."""
+    """Return the libraries that a command has loaded at its end."""
     command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ print(*sorted(kind.__name__ for kind in below(Settings) | {Secret} if kind.__pyd
 
 
 def test_importing_the_settings_builds_no_validator() -> None:
-    """The one of the site has all the others in it, and is built when a site file is read."""
+    """The validator of the site includes all others, and is built when a site file is read."""
     done = subprocess.run([sys.executable, "-c", BUILT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 

@@ -1,4 +1,4 @@
-"""What is stored: records that keep what they don't know, refuse what is newer, and believe no damaged byte."""
+"""Stored records: unknown fields are preserved, newer formats refused, and damaged bytes detected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def current_manifest(site: TestSite) -> Path:
 
 
 def with_unknown(value: Any) -> Any:
-    """The JSON with a key that no release knows in every object of a record."""
+    """Return the JSON with an unknown key in every object of a record."""
     if isinstance(value, dict):
         return {key: with_unknown(item) for key, item in value.items()} | {"from_the_future": [1, {"two": 2}]}
     return [with_unknown(item) for item in value] if isinstance(value, list) else value
@@ -209,7 +209,7 @@ def test_an_existing_snapshot_is_verified_before_it_is_reused(site: TestSite) ->
 
 
 def test_a_snapshot_contains_nothing_of_neighboring_rows(site: TestSite) -> None:
-    """Every file has its own: what is forgotten in one must not go on at the end of another."""
+    """Every snapshot has its own buffers: forgotten rows of one must not remain at the end of another."""
     state, entry = site.state(), site.manifest().entries[0]
     rows = state.snapshot(entry.snapshot)
     among = pa.concat_tables([rows, rows.slice(7), rows]).combine_chunks()
@@ -274,7 +274,7 @@ class _Stubborn(Wrapped):
 
 
 class Stubborn(Wrapping):
-    """A store that gives no lease back."""
+    """A store that refuses to delete a lease."""
 
     storage = _Stubborn
 
@@ -295,7 +295,7 @@ class _Refusing(Wrapped):
 
 
 class Refusing(Wrapping):
-    """A store that will not have an intent, though nothing is in its place."""
+    """A store that refuses an intent, although there is none."""
 
     storage = _Refusing
 
@@ -316,14 +316,14 @@ def test_a_store_that_refuses_new_objects_ends_the_run(site: TestSite) -> None:
 
 @pytest.mark.parametrize("kind", [Plan, Transformed])
 def test_rows_of_a_run_started_by_another_version_are_not_used(kind: type[Document]) -> None:
-    """In the folder of a run more than the documents may mean something else, such as the columns of spools."""
+    """In the folder of a run, not only documents may differ between versions, but also columns of shuffle files."""
     older = seal({"format": RUN_FORMAT - 1, "run_id": "r", "now": "n", "base": None, "site": {}, "section": "s"})
     with pytest.raises(Refused, match=rf"run format {RUN_FORMAT - 1}.*uses format {RUN_FORMAT}. Start a new run"):
         parse_document(older, kind, WHERE)
 
 
 def test_versions_with_the_same_format_can_share_one_run(site: TestSite) -> None:
-    """Every receipt has a key that this version does not know, as those of another one would."""
+    """Every task result has a key that this version does not know, as those of another version would."""
     site.environment = Newer().around(site.environment)
     site.export("products", pages(100, title="Lamp!"))
     shown = site.night(3, dry_run=True).run.run_id
@@ -341,7 +341,7 @@ class _Newer(Wrapped):
 
 
 class Newer(Wrapping):
-    """Documents as a release of the same format would have written them that knows one more key."""
+    """Documents as a version with the same format and one more key would write them."""
 
     storage = _Newer
 
@@ -350,7 +350,7 @@ class Newer(Wrapping):
 
 
 def calls(folder: Path, splits: int) -> Counter[str]:
-    """The calls of a first night and a second one, of a table that is read in so many splits."""
+    """Return the requests of a first and a second run, for a table that is read in this many splits."""
     site = TestSite(folder)
     database = folder / "catalog.db"
     with sqlite3.connect(database) as connection:

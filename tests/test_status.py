@@ -1,4 +1,4 @@
-"""What is remembered of every run, and what `status` and `history` make of it."""
+"""Run records, and what `status` and `history` show of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def last(site: TestSite) -> Attempt:
 
 
 def look(site: TestSite, night: int, hours: int = 6, max_age: timedelta | None = timedelta(hours=36)) -> SiteStatus:
-    """The status some hours after a night's run."""
+    """Return the status some hours after a run."""
     environment = site.at(FIRST_NIGHT + (night - 1) * DAY + timedelta(hours=hours))
     return status_of(site.load(), environment, max_age=max_age)
 
@@ -143,7 +143,7 @@ def test_a_killed_run_counts_as_interrupted_once_its_lease_is_free(site: TestSit
 
 
 def test_a_run_killed_after_its_commit_is_shown_as_such(site: TestSite) -> None:
-    """Its status would else deny the set that is published."""
+    """Otherwise its status would contradict the release that is published."""
     site.night(1)
     done = last(site)
     put_document(site.state().storage, layout.attempt(done.run_id), replace(done, status="running", ended=""))

@@ -1,9 +1,9 @@
-"""The answers of AWS, Cloudflare R2, Google, MinIO and Ceph to writes with a condition, and what each becomes.
+"""The responses of AWS, Cloudflare R2, Google, MinIO and Ceph to conditional writes, and how each is interpreted.
 
 The shapes are those of their documentation: Amazon S3 User Guide "Conditional requests" and API reference "Error
 responses"; Cloudflare R2 "Error codes" and "Conditional operations"; Google Cloud Storage "HTTP status and error codes
-for XML" and "Request preconditions"; MinIO "List of error responses"; Ceph Object Gateway "S3 error responses". What
-such a store does with a whole run is tested against moto and SeaweedFS.
+for XML" and "Request preconditions"; MinIO "List of error responses"; Ceph Object Gateway "S3 error responses". Whole
+runs with such a store are tested with moto and SeaweedFS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.slow import slow
 
 
 def error(code: str, message: str = "", *more: str) -> bytes:
-    """The body that every one of them sends."""
+    """Return the body that all of them send."""
     said = f"<Message>{message}</Message>" if message else ""
     return f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code>{said}{"".join(more)}</Error>'.encode()
 
@@ -35,7 +35,7 @@ HEADER = "A header you provided implies functionality that is not implemented"
 
 @dataclass(frozen=True)
 class Shape:
-    """An answer to a PUT that expects nothing there, and what comes of it. `tries`: PUTs that were sent."""
+    """A response to a PUT that expects absence, and its interpretation. `tries`: PUTs that were sent."""
 
     name: str
     status: int
@@ -142,7 +142,7 @@ def test_a_temporary_error_response_is_retried(shape: Shape, behind: Storage, pr
 def test_a_write_that_happened_despite_an_error_response_is_recognized(
     shape: Shape, behind: Storage, proxy: FaultProxy
 ) -> None:
-    """The write was done, and a line or a retry in between answers as if it was not."""
+    """The write was done, but a proxy or a retry answers as if it was not."""
     proxy.once(Fault("answer", shape.status, headers=shape.headers, body=shape.body, applied=True), method="PUT")
     if shape.becomes is PreconditionFailed or shape.tries > 1:
         assert behind.put("k", b"ours", expect=ABSENT).size == 4
@@ -164,7 +164,7 @@ MISSING = {
 def test_a_conditional_delete_of_a_missing_object_succeeds(
     answer: Fault, behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Somebody was quicker, or an earlier try of the same delete whose answer was lost."""
+    """Another writer was faster, or an earlier try of the same delete whose response was lost."""
     put = behind.put("k", b"1")
     proxy.reset()
     proxy.once(Fault("answer", answer.status, body=answer.body, applied=True), method="DELETE")
@@ -199,7 +199,7 @@ DRIPS = {
 def test_a_response_that_arrives_too_slowly_counts_as_none(
     said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every byte comes in time, and the whole would in a minute."""
+    """Every byte arrives in time, but the whole would take a minute."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with slow(said, step=0.06) as server:
@@ -212,7 +212,7 @@ def test_a_response_that_arrives_too_slowly_counts_as_none(
 def test_a_connection_idle_beyond_its_timeout_is_replaced(
     s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is shut down while nobody uses it."""
+    """It is closed while it is idle."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     storage = open_storage(f"s3://{bucket}/p")

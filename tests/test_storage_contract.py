@@ -1,4 +1,4 @@
-"""What every storage does, in a folder as in a bucket."""
+"""Rules for every storage, in a folder as in a bucket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture(params=["folder", "moto", "seaweedfs"])
 def conditional_storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """Without conditions two writers at the same moment may both win: that is what is lost."""
+    """Without conditions two simultaneous writers may both succeed."""
     return _opened(request, tmp_path, monkeypatch)
 
 
@@ -336,7 +336,7 @@ OPERATION = st.tuples(
 @settings(max_examples=examples(12))
 @given(operations=st.lists(OPERATION, max_size=12))
 def test_a_storage_behaves_as_a_mapping_with_conditions(storage: Storage, operations: list) -> None:
-    """Any sequence of puts and deletes leaves what the same sequence leaves in a dict."""
+    """Any sequence of puts and deletes has the same result as with a dict."""
     for stat in list(storage.list()):
         storage.delete(stat.key)
     model: dict[str, bytes] = {}

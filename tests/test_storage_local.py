@@ -1,4 +1,4 @@
-"""What is particular to a folder: renames, turns, what a killed process leaves, what the system refuses."""
+"""Rules for folders: renames, locks, files of killed processes, errors of the operating system."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_old_temporary_files_are_deleted_and_recent_ones_kept(tmp_path: Path, me
 
 
 def test_a_reader_sees_only_complete_files(tmp_path: Path) -> None:
-    """One process replaces a file over and over; each look at it finds one of the two whole contents."""
+    """One process replaces a file repeatedly; each read finds one of the two complete contents."""
     source = """
 import sys
 from sitemap_etl.storage import open_storage
@@ -166,7 +166,7 @@ while True:
 
 
 def test_conditions_apply_between_processes(tmp_path: Path) -> None:
-    """Processes that count up by compare-and-swap lose no count."""
+    """Processes that count by compare-and-swap lose no count."""
     source = """
 import sys
 from sitemap_etl.storage import PreconditionFailed, open_storage
@@ -279,7 +279,7 @@ def test_a_symbolic_link_to_a_folder_is_a_storage(tmp_path: Path) -> None:
     ("call", "verb"), [("put('k', b'2')", "write"), ("get('k')", "read"), ("delete('k')", "delete")]
 )
 def test_a_missing_permission_is_named(call: str, verb: str) -> None:
-    """In a process that is not root's, which would be allowed everything."""
+    """In a process without root privileges, because root may do everything."""
     source = f"""
 import os, sys
 from sitemap_etl.errors import Denied, Refused
@@ -307,7 +307,7 @@ except Refused as error:
 
 
 def test_a_full_disk_can_be_retried_and_leaves_the_old_file(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a full disk: the write itself fails, half way."""
+    """A limit on the size of files simulates a full disk: the write itself fails half way."""
     source = """
 import resource, signal, sys
 from sitemap_etl.errors import Unavailable

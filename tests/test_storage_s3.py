@@ -1,4 +1,4 @@
-"""What is particular to a bucket: headers, conditions as S3 answers them, and what its errors are told as."""
+"""Rules for buckets: headers, conditional responses of S3, and messages for its errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def storage(bucket: str) -> Storage:
 
 @pytest.fixture
 def behind(proxy: FaultProxy, bucket: str) -> Storage:
-    """The storage behind the proxy, the bucket already seen by it."""
+    """The storage behind the proxy, after a first request to the bucket."""
     storage = open_storage(f"s3://{bucket}/p")
     assert storage.get("nothing") is None
     proxy.reset()
@@ -106,7 +106,7 @@ def test_an_own_put_with_a_lost_response_is_not_a_conflict(
 def test_a_foreign_put_after_a_lost_response_is_a_conflict(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Applied, its answer lost, and replaced by another before boto3's second try: theirs stays."""
+    """Applied, its response lost, and replaced by another writer before boto3's second try: the other content stays."""
     old = behind.put("k", b"old").etag
     proxy.reset()
     proxy.once(RESET_AFTER, method="PUT")
@@ -138,7 +138,7 @@ def test_an_unconditional_put_with_a_409_can_be_retried(behind: Storage, proxy: 
 
 @pytest.mark.parametrize("checksums", ["when_supported", "when_required"])
 def test_bytes_corrupted_in_transit_are_found_by_reading_back(checksums: str, proxy: FaultProxy, bucket: str) -> None:
-    """moto, like some stores, takes a body that is not the one its checksum is of."""
+    """moto, like some stores, accepts a body with a wrong checksum."""
     storage = open_storage(f"s3://{bucket}", checksums=checksums)
     proxy.once(CORRUPT, method="PUT")
     with pytest.raises(Unavailable) as raised:
@@ -199,7 +199,7 @@ def test_the_time_of_the_store_is_known_even_if_it_is_empty(storage: Storage) ->
 def test_the_time_of_the_store_is_known_even_without_the_right_to_list(
     behind: Storage, proxy: FaultProxy, status: int
 ) -> None:
-    """Without the right to list, a HEAD for what is not there is answered 403: its Date is as good."""
+    """Without the right to list, a HEAD for a missing object is answered 403: its Date header is still right."""
     date = ("Date", "Sat, 21 Nov 2026 02:00:00 GMT")
     proxy.always(Fault("answer", status, "AccessDenied", headers=(date,)), method="HEAD")
     assert behind.now() == datetime(2026, 11, 21, 2, tzinfo=UTC)
@@ -208,7 +208,7 @@ def test_the_time_of_the_store_is_known_even_without_the_right_to_list(
 def test_a_conditional_delete_of_a_replaced_object_is_refused(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Replaced between our look and our delete: the store's 412 counts."""
+    """Replaced between HEAD and DELETE: the store answers 412."""
     put = behind.put("k", b"1")
     proxy.always(Fault("answer", 412, "PreconditionFailed"), method="DELETE")
     with pytest.raises(PreconditionFailed):
@@ -287,7 +287,7 @@ def test_each_error_response_of_a_store_is_reported_with_what_to_do(
 
 
 def test_a_403_is_not_reported_as_a_missing_bucket(behind: Storage, proxy: FaultProxy, bucket: str) -> None:
-    """Where a key is missing, S3 says 403 to those who may not list: it may be that, or a missing right."""
+    """For a missing key, S3 answers 403 to those who may not list: either reason is possible."""
     proxy.always(answer(403, "AccessDenied"))
     expected = {
         "get": ("allow s3:GetObject", "S3 then says 403 instead of 404 (allow s3:ListBucket"),
@@ -377,7 +377,7 @@ def test_a_store_that_does_not_answer_can_be_retried(
 
 
 def test_a_server_that_is_not_an_s3_store_is_reported(proxy: FaultProxy) -> None:
-    """A web server at the endpoint: 200 to everything, with a page."""
+    """A web server at the endpoint: it answers every request with 200 and a page."""
     for body in (b"<!doctype html><p>Welcome<br>", b"<html></html>", b""):
         proxy.always(Fault("answer", 200, body=body))
         for operation in OPERATIONS.values():
@@ -462,7 +462,7 @@ def test_opening_a_storage_sends_no_request(proxy: FaultProxy) -> None:
 
 
 def test_a_failed_condition_survives_pickling() -> None:
-    """An executor may hand an error from one process to another."""
+    """An executor may pass an error from one process to another."""
     import pickle
 
     error = pickle.loads(pickle.dumps(PreconditionFailed("no", key="k")))

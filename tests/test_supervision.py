@@ -103,7 +103,7 @@ def test_a_signal_to_the_parent_ends_the_child_gracefully(site: TestSite) -> Non
 
 
 def test_a_signal_to_the_whole_group_counts_once(site: TestSite) -> None:
-    """As `timeout` and a service manager send it: to the parent, to the child, and passed on by the parent."""
+    """As sent by `timeout` and a service manager: to the parent, to the child, and passed on by the parent."""
     parent, child = waiting(site)
     os.killpg(parent.pid, signal.SIGTERM)
     _, err = parent.communicate()

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""Tables of Delta Lake and Iceberg: one version a run; deleted rows never appear, unchanged ones are not read."""
+"""Delta Lake and Iceberg tables: one version per run; deleted rows never appear, unchanged ones are not read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPEN = {"max_drop": 1, "max_growth": 99}
 
 
 class Lake(TestSite):
-    """A site with one section, `p`, of a table."""
+    """A site with one section, `p`, over a table."""
 
     def __init__(self, folder: Path, table: Written, monkeypatch: pytest.MonkeyPatch, **source: Any) -> None:
         super().__init__(folder)
@@ -88,7 +88,7 @@ NUMBERS = {str(n) for n in range(100)}
 
 
 def renamed(table: Written) -> None:
-    """Three rows are deleted, one is renamed, one is new."""
+    """Delete three rows, rename one, and add one."""
     table.delete("id >= 7 and id < 10")
     table.update(50, "/p/fifty")
     table.append(rows(200, 201))
@@ -190,7 +190,7 @@ def test_after_a_rollback_the_table_is_read(site: Lake) -> None:
 
 
 def test_a_recreated_table_is_read_whatever_its_version(site: Lake) -> None:
-    """A job that drops its table and writes it again begins the versions of Delta Lake anew."""
+    """A job that drops its table and writes it again restarts the versions of Delta Lake."""
     site.keys["gates"] = OPEN
     for night, first in enumerate((0, 20, 50), start=1):
         site.table.make_anew(rows(first, 60))
@@ -331,7 +331,7 @@ def test_a_change_feed_yields_only_changed_rows(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.thorough
 def test_runs_that_read_changes_publish_the_same_as_full_runs(keyed: Lake, tmp_path: Path) -> None:
-    """Over several versions, views, `where` and a failed night in between."""
+    """Over several versions, with views, `where` and a failed run in between."""
     keyed.keys["sections"]["p"]["where"] = "loc <> '/p/5'"
     steps: list[Any] = [
         lambda: keyed.table.update(5, "/p/five"),
@@ -497,7 +497,7 @@ def test_scheduler_tasks_read_tables_like_a_run(
 
 
 def by_tasks(site: Lake, night: int) -> int:
-    """A night as a scheduler does it, each task with a run that it opens anew; gives how many rows it listed."""
+    """Run the site as a scheduler does, with a newly opened run in each task; return the number of listed rows."""
     world = site.at(FIRST_NIGHT + timedelta(days=night - 1))
     started = tasks.start(site.load(), Options(), world, owner=f"night {night}")
     key = started.key
@@ -672,7 +672,7 @@ def test_an_iceberg_table_in_s3_is_read_with_the_usual_settings(
 def test_a_delta_table_in_s3_is_read_with_the_usual_settings(
     seaweedfs: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a server of another process: delta-rs lets no other thread of its own run while it waits."""
+    """The server is in another process: delta-rs blocks all other threads while it waits."""
     server = reachable(seaweedfs, monkeypatch)
     options = {"AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     nights_in_s3(Delta(f"s3://{server.bucket()}/lake", feed=True, options=options), tmp_path, monkeypatch)

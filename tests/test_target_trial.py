@@ -1,4 +1,4 @@
-"""`validate --connect` and runs try a target before they rely on it, and leave nothing there."""
+"""`validate --connect` and runs test a target before they rely on it, and leave nothing there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stages as tasks of a scheduler: any of them may be killed, and is then tried again."""
+"""The stages as tasks of a scheduler: any of them may be killed and retried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
 
 
 def site_in(folder: Path, sections: int = 1, database: dict[str, Any] | None = None, **keys: Any) -> Site:
-    """A site of as many sections of two pages each, or of one section."""
+    """Return a site with this many sections of two pages each, or with one section."""
     (folder / "sites").mkdir()
     for n in range(sections):
         (folder / f"pages{n}.csv").write_text(f"loc,lastmod\n/{n}/a,2026-01-01\n/{n}/b,2026-01-01\n")
@@ -61,7 +61,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
 
 
 def rendered(started: tasks.Started) -> list[Any]:
-    """Do the tasks after plan up to render; gives what they give."""
+    """Run the tasks after plan up to render; return their results."""
     key = started.key
     if not started.bundles:
         return [tasks.build(key, OUTSIDE)]
@@ -78,12 +78,12 @@ def lease(site: Site) -> Path:
 
 
 def change(site: Site) -> None:
-    """Another page in the source."""
+    """Add a page to the source."""
     (Path(site.publish.to).parent / "pages0.csv").write_text("loc,lastmod\n/0/a,2026-01-01\n/0/c,2026-01-01\n")
 
 
 def until_rendered(site: Site, owner: str, *, dry_run: bool = False, **how: Any) -> str:
-    """A run up to publish; gives its key."""
+    """Run up to publish; return the key of the run."""
     started = tasks.start(site, Options(dry_run=dry_run), OUTSIDE, owner=owner, **how)
     rendered(started)
     return started.key
@@ -165,7 +165,7 @@ def test_a_refusal_names_the_site_file_that_the_run_was_planned_from(site: Site)
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_task_that_continues_after_its_run_has_ended_publishes_nothing(site: Site, first: bool) -> None:
-    """Marked as failed, its process is there for a while: the run that took over decides, and succeeds."""
+    """After it is marked as failed, its process lives for a while: the run that took over decides, and succeeds."""
     if not first:
         tasks.publish(until_rendered(site, "shop/yesterday"), OUTSIDE)
         change(site)
@@ -203,7 +203,7 @@ class _ReadsOfCurrent(Wrapped):
 
 
 class ReadsOfCurrent(Wrapping):
-    """Counts how often `current.json` is read. `weak`: the store gives it weak ETags."""
+    """Counts reads of `current.json`. `weak`: the store gives it weak ETags."""
 
     storage = _ReadsOfCurrent
 
@@ -310,7 +310,7 @@ def test_a_published_scheduler_run_is_not_planned_again(site: Site, kept: bool) 
 
 
 def test_a_small_site_has_mapped_tasks_if_an_earlier_try_had_them(tmp_path: Path) -> None:
-    """Airflow never starts what follows a mapped task that has had instances and has none any more."""
+    """Airflow never starts a task after a mapped task that has lost its instances."""
     site = site_in(tmp_path, airflow=IN_ONE)
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles == []
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", parts=3)
@@ -409,7 +409,7 @@ def test_the_task_for_clusters_returns_the_number_of_rows_in_clusters(tmp_path: 
 
 
 def test_a_dag_without_the_task_for_new_clusters_publishes_nothing(tmp_path: Path) -> None:
-    """A site file that has just gained `alternates` may be read by the tasks before the graph of them is made anew."""
+    """Tasks may read a site file with new `alternates` before the DAG is parsed again."""
     keys = {"alternates": {"group": "group", "hreflang": "language"}}
     site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, **keys})
     rows = "".join(f"/{language}/a,a,{language}\n" for language in ("de", "en"))
@@ -427,7 +427,7 @@ def test_ids_of_a_hundred_runs_in_one_second_are_in_order() -> None:
 
 
 def test_the_state_folder_is_opened_with_durable_writes_by_default(tmp_path: Path) -> None:
-    """And writes with conditions there too where both lie in S3: most likely it is the same store."""
+    """With both in S3, conditional writes are off there too: it is probably the same store."""
     site = site_in(tmp_path, work="s3://bucket/work", publish={"to": "s3://bucket/www", "conditional_writes": False})
     asked: list[dict[str, Any]] = []
 

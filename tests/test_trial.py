@@ -1,4 +1,4 @@
-"""`validate --connect`: a thousand rows through every rule, and what a run would say of them."""
+"""`validate --connect`: a thousand rows through every rule, and what a run would report about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPLIT = {"column": "id", "parts": 4}
 
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
-    """Makes `hooks:hook` do this with each frame; gives the list of their lengths."""
+    """Let `hooks:hook` do this with each frame; return the list of their lengths."""
     seen: list[int] = []
 
     def make(work: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame) -> list[int]:
@@ -96,7 +96,7 @@ def test_validate_finds_refusals_of_a_run_with_the_same_message(
 
 
 def test_a_missing_split_column_is_reported_by_validate_and_by_a_run(catalog: TestSite) -> None:
-    """In double quotes SQLite would take it for a text."""
+    """In double quotes SQLite would read it as a text."""
     catalog.keys["sections"]["p"]["from"]["split"] = {**SPLIT, "column": "number"}
     said = "no such column: number\n  split: needs the column 'number' in the result of the SELECT"
     (problem,) = found(catalog)

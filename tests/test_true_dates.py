@@ -1,4 +1,4 @@
-"""Each way to a site-wide false lastmod, and that it is closed."""
+"""Each way in which all lastmods of a site could become wrong, and that it is prevented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def titled(count: int = 40, start: int = 0, **changed: str) -> list[dict[str, An
 
 
 def dates(site: TestSite) -> dict[str | None, int]:
-    """Lastmod → how many URLs have it."""
+    """Return lastmod → how many URLs have it."""
     found: dict[str | None, int] = {}
     for entry in site.public().entries():
         found[entry.lastmod] = found.get(entry.lastmod, 0) + 1
@@ -117,7 +117,7 @@ def test_a_rollback_and_the_run_after_it_keep_every_date(site: TestSite) -> None
 def test_releases_reverted_by_a_rollback_count_until_the_section_is_read(
     site: TestSite, between: dict[str, str]
 ) -> None:
-    """A page that has changed since is dated by the night that finds it, not by what it once was."""
+    """A page that has changed since then has the date of the run that finds it, not its former one."""
     site.section("a", titled(), lastmod=PRINT)
     site.night(1)
     site.export("a", titled(p7="new"))
@@ -257,7 +257,7 @@ def test_in_a_section_without_dates_a_changed_image_is_a_change(site: TestSite) 
 
 
 def test_recently_removed_pages_lose_their_fingerprints_when_the_rule_changes(tmp_path: Path) -> None:
-    """A page that comes back is compared with what it was only where the same columns were looked at."""
+    """A page that returns is compared with its former content only if the columns are the same."""
     site = TestSite(tmp_path, gates={"max_drop": 1})
     site.section("p", pages(30, title="t", text="x"), lastmod={"fingerprint": ["title"]})
     site.night(1)

@@ -1,4 +1,4 @@
-"""Wherever an instant is converted, it is the same instant, or dropped with what was stored."""
+"""Every conversion of an instant returns the same instant, or drops it with the stored value."""
 
 from __future__ import annotations
 

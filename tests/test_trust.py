@@ -1,4 +1,4 @@
-"""Secrets: planted in every setting that may hold one, and looked for in all that a run leaves or says."""
+"""Secrets: planted in every setting that may have one, and searched in all files and outputs of a run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def variable_of(path: tuple[Any, ...]) -> str:
 
 
 def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
-    """A site with a marker in every key whose variables are read late; gives the environment with the markers.
+    """Return a site with a marker in every key with late variables, and the environment with the markers.
 
-    A new key is found by itself; where it needs others beside it, they are to be added here.
+    New keys are included automatically; if they need other keys, add those here.
     """
     site = TestSite(folder, site=side, to="./public")
     site.keys["ping"] = {
@@ -82,7 +82,7 @@ def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
 
 
 def echo(request: Request) -> Reply:
-    """An engine that refuses, and says again all that it was told."""
+    """An engine that refuses, and echoes everything it was sent."""
     return Reply(404 if request.method == "GET" and "hook" not in request.path else 403, f"no: {request}")
 
 
@@ -93,7 +93,7 @@ def side() -> Iterator[Side]:
 
 
 def left(folder: Path, *, but: str = "") -> dict[str, bytes]:
-    """Everything on disk but the public key file, the source and the site file itself."""
+    """Return everything on disk except the public key file, the source and the site file."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for part in ("work", "public")
@@ -149,7 +149,7 @@ def locally(site: TestSite, night: int, said: list[str]) -> object:
 
 
 def by_tasks(site: TestSite, night: int, said: list[str]) -> object:
-    """A night as a scheduler runs it; what tasks hand on is said."""
+    """Run the site as a scheduler does; return what tasks pass on."""
     now = site.store.time = FIRST_NIGHT + timedelta(days=night - 1)
     environment = site.store.around(site.environment)
     site.keys["airflow"] = {"small": 0}
@@ -241,7 +241,7 @@ def test_only_a_changed_secret_parameter_causes_a_full_read(tmp_path: Path) -> N
 
 
 def test_the_stored_digest_of_a_secret_parameter_is_too_short_to_confirm_a_guess(tmp_path: Path) -> None:
-    """Sixteen bits: a guess can't be confirmed, and two sites with one secret do not show it."""
+    """Sixteen bits: a guess can't be confirmed, and two sites with the same secret have different digests."""
     site = with_token(tmp_path, "sqlite://", "SELECT loc FROM pages WHERE :token <> :lang").load()
     source = site.sections["pages"].source
     assert isinstance(source, DatabaseSource)

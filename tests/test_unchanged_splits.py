@@ -1,4 +1,4 @@
-"""Unchanged splits: raw rows and rules of an earlier run are not transformed, and its report is repeated."""
+"""Unchanged splits: raw rows of an earlier run with the same rules are not transformed, and its report is repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 
 def blemished(first: int) -> Rows:
-    """Rows of a file: one each is rejected, excluded, noted for its lastmod, and listed twice."""
+    """Return rows of a file: one each is rejected, excluded, noted for its lastmod, and a duplicate."""
     rows = pages(50, first, lastmod="2026-09-01", exclude=None)
     rows[3] |= {"loc": "https://other.example/"}
     rows[4] |= {"exclude": "sold out"}
@@ -75,7 +75,7 @@ def site(tmp_path: Path) -> Export:
 
 
 def unchanged(run: Run) -> list[bool]:
-    """Whether each split was unchanged when it was first read."""
+    """Return whether each split was unchanged when it was first read."""
     return [run.transformed(n).unchanged for n in range(len(run.plan.units))]
 
 
@@ -168,7 +168,7 @@ def test_a_section_stays_unchanged_if_its_first_and_last_page_are_duplicates(tmp
 
 
 def test_a_section_with_unchanged_splits_can_take_a_page_of_an_unchanged_one(site: Export) -> None:
-    """Of the section that lists it now, two splits are known by their digests alone."""
+    """Only the digests of two splits of the section that lists it now are known."""
     site.section("second", [*pages(5, 40), *pages(5, 200)])
     first = site.night(1)
     assert first.summary.sections["second"].duplicates == 5
@@ -262,7 +262,7 @@ def test_a_run_of_other_sections_keeps_the_recorded_inputs_of_a_section(site: Ex
 
 @pytest.fixture
 def started(site: Export) -> Callable[[], str]:
-    """Called after the first run: extracts a second one, in which one row of the second file is another."""
+    """After the first run, extract a second one, in which one row of the second file has changed."""
     site.night(1)
     rows = blemished(50)
     rows[9]["lastmod"] = "2026-09-09"
@@ -299,7 +299,7 @@ def test_windows_are_planned_only_after_all_splits_of_a_changed_section_were_tra
 
 
 def test_rows_that_change_between_two_reads_of_a_file_end_the_run(site: Export, started: Callable[[], str]) -> None:
-    """Neither size nor time of the file shows it."""
+    """Neither size nor time of the file shows the change."""
     key, environment = started(), site.environment
     first, second = tasks.decide(key, environment)
     tasks.retransform(key, first, environment)

@@ -1,4 +1,4 @@
-"""Sections that a run does not read: what the time and earlier sections decide about their pages is applied."""
+"""Sections that a run does not read: what the time and earlier sections decide about their pages applies."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unread(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Fini
 
 
 def listed(site: TestSite) -> dict[str, set[str]]:
-    """Section → paths that its files list."""
+    """Return section → paths that its files list."""
     found: dict[str, set[str]] = {}
     for entry in site.public().entries():
         found.setdefault(entry.file.split("-")[1], set()).add(entry.loc.removeprefix(ORIGIN))
@@ -134,7 +134,7 @@ def test_a_dry_run_shows_pages_taken_from_unread_sections_and_can_be_published(u
 
 
 def test_a_moved_page_does_not_count_as_dropped(tmp_path: Path) -> None:
-    """Half of a section goes over to an earlier one while it is not read."""
+    """Half of a section moves to an earlier one while it is not read."""
     site = TestSite(tmp_path).section("a", pages(40, 500)).section("b", pages(40))
     site.night(1)
     site.export("a", [*pages(40, 500), *pages(20)])
@@ -234,7 +234,7 @@ def test_feeds_do_not_show_pages_that_left_their_section(tmp_path: Path) -> None
 
 
 def by_tasks(site: TestSite, number: int, *sections: str) -> dict[str, Any]:
-    """Run every stage as tasks of a scheduler, which pass on the key of the run alone; return the counts."""
+    """Run every stage as tasks of a scheduler, which pass on only the key of the run; return the counts."""
     environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
     started = tasks.start(site.load(), Options(sections=sections), environment, owner=f"shop/{number}")
     key = started.key
@@ -271,7 +271,7 @@ def test_scheduler_tasks_and_one_process_publish_the_same(tmp_path: Path) -> Non
 
 
 def test_a_page_of_an_incremental_section_leaves_and_returns(tmp_path: Path) -> None:
-    """The section reads what changed; no row of it is read again when the page returns."""
+    """The section is incremental; none of its rows is read again when the page returns."""
     site = Catalog(tmp_path, gates=OPEN)
     site.table("pages", 10)
     site.section("a", [A])
@@ -367,7 +367,7 @@ def test_future_dates_are_removed_from_a_section_that_is_not_read(tmp_path: Path
 
 @pytest.mark.parametrize("full", [False, True])
 def test_future_articles_leave_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
-    """A fast clock had published them; they are no news yet."""
+    """A fast clock had published them; they are not news yet."""
     site = news_site(tmp_path)
     later = [{"loc": "/n/later", "title": "Later", "date": "2026-12-01T00:00:00Z", "lastmod": "2026-12-01"}]
     site.export("n", [*later, {"loc": "/n/0", "title": "Now", "date": "2026-11-30T23:00:00Z", "lastmod": "2026-11-30"}])

@@ -1,4 +1,4 @@
-"""What CI tries once more: a few tests that failed, and none that is there to find what happens rarely."""
+"""Which failed tests CI retries: a few, but none whose purpose is to find rare failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nights on which nothing was read of a section: its mirror is left untouched, where nothing else says otherwise."""
+"""Runs that read no row of a section: its mirror is not opened, unless there is another reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Catalog:
 
 
 def shelves(site: Catalog) -> None:
-    """Pages of which one is excluded, one can't be listed, and one is there twice."""
+    """Return pages, of which one is excluded, one rejected, and one a duplicate."""
     site.sql("UPDATE pages SET exclude = 'sold out' WHERE id = 7")
     site.sql("UPDATE pages SET loc = 'ftp://elsewhere' WHERE id = 8")
     site.sql("UPDATE pages SET loc = '/pages/010' WHERE id = 9")
@@ -35,13 +35,13 @@ def shelves(site: Catalog) -> None:
 
 
 def before_them(site: Catalog) -> None:
-    """A section that lists two of the pages in their place."""
+    """Return a section that lists two of the pages first."""
     site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
     site.keys["sections"] = dict(reversed(site.keys["sections"].items()))
 
 
 def untouched(night: Finished) -> tuple[str, ...]:
-    """The sections to whose rows no rule was applied."""
+    """Return the sections to whose rows no rule was applied."""
     merging = night.run.merging()
     assert all(
         night.run.receipt(layout.merge(n), Transformed) is None for n in range(merging.needed, len(merging.units))

@@ -1,4 +1,4 @@
-"""What a loc becomes, case by case, and that a column gives the same as its rows alone."""
+"""The canonical form of a loc, case by case; a column is normalized like its single rows."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "urls.md"
 
 
 def answers(result: Canonical) -> list[str]:
-    """Loc or reason of every row; exactly one of them must be there."""
+    """Return loc or reason of every row; exactly one of them must be set."""
     pairs = list(zip(result.loc.to_pylist(), result.reason.to_pylist(), strict=True))
     assert all((loc is None) != (reason is None) for loc, reason in pairs)
     return [loc if loc is not None else reason for loc, reason in pairs]
@@ -200,7 +200,7 @@ def test_the_most_frequent_foreign_origins_are_named():
     "odd", ["/.", "%zz", "%4", "%4a", "%", "é", " ", "#", "?utm_x=1", "?b&gclid=2", ";jsessionid=3"]
 )
 def test_text_to_normalize_is_found_across_block_boundaries(odd):
-    """The buffer is looked at in blocks of 256 KiB; a marker may lie across two of them."""
+    """The buffer is searched in blocks of 256 KiB; a marker may span two of them."""
     block = 1 << 18
     rules = UrlRules(SITE, strip=frozenset({"tracking", "sessions"}))
     line = f"{SITE}/{'a' * 1000}"
@@ -333,7 +333,7 @@ def test_the_table_of_url_cases_has_every_reason_and_each_is_documented():
 
 
 def table_under(heading: str, page: Path = PAGE) -> list[list[str]]:
-    """The rows of the table that follows a heading of a page."""
+    """Return the rows of the table after a heading of a page."""
     part = page.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

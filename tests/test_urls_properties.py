@@ -1,4 +1,4 @@
-"""What holds for all URLs: grammar, length, idempotence, and agreement with libraries that are not ours."""
+"""Rules for all URLs: grammar, length, idempotence, and agreement with other libraries."""
 
 import re
 from pathlib import Path
@@ -160,7 +160,7 @@ strips = st.sets(st.sampled_from(["tracking", "sessions"])).map(frozenset)
 
 
 def one(text: str, rules: UrlRules) -> str:
-    """Loc or reason of a row by itself, normalized without any look at buffers."""
+    """Return loc or reason of a single row, normalized without looking at buffers."""
     try:
         return Normalizer(rules.site, rules.same_as, rules.strip).normalize(text)
     except Rejected as rejected:
@@ -357,7 +357,7 @@ LIBRARIES = {
 
 
 def disagreements() -> list[tuple[str, str, dict[str, str]]]:
-    """The rows of the table of libraries: input, our answer, the others'; "=" means ours."""
+    """Return the rows of the table of libraries: input, our result, the others'; "=" means ours."""
     part = LIBRARIES_TABLE.read_text("utf-8").split("\n## Where libraries differ\n")[1].split("\n## ")[0]
     lines = [
         [c.strip() for c in line.strip().strip("|").split(" | ")] for line in part.splitlines() if line.startswith("|")
@@ -395,7 +395,7 @@ patterns = st.builds(
 
 
 def matches(pattern: str, path: str) -> bool:
-    """RFC 9309 section 2.2.3 by trying every way, without expressions."""
+    """Match as in RFC 9309 section 2.2.3 by trying every way, without expressions."""
     end = pattern.endswith("$")
     reached = {0}
     for char in pattern[:-1] if end else pattern:
@@ -419,7 +419,7 @@ def test_exclude_matches_as_defined(rows, chosen, other_host):
 
 @pytest.mark.parametrize("rows", [1, 1000, 70_000])
 def test_columns_larger_than_a_block_are_normalized_correctly(rows):
-    """Over block borders: every row has one odd thing or none, at random."""
+    """Over block borders: every row has one random oddity or none."""
     random = np.random.default_rng(rows)
     tails = ["", "#x", " y", "é", "/../z", "%7e", "%d0", "?utm_a=1", "?id=2", "%", ";jsessionid=3"]
     starts = [SITE, "", "http://shop.example", "HTTPS://shop.example"]

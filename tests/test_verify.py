@@ -1,4 +1,4 @@
-"""`state verify` reads the whole state, says what is broken and what that costs, and repairs what can be made again."""
+"""`state verify` reads the whole state, reports damage and its consequences, and repairs what can be restored."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_intact_state_has_no_findings(site: Catalog) -> None:
 
 
 def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_consequence(site: Catalog) -> None:
-    """Every object that a run reads: nothing is believed unread."""
+    """Return every object that a run reads: all are verified."""
     work = work_of(site)
     unverified = ("reports/", layout.ADOPTED)  # what people read, and copies of other programs' files
     files = [path for path in sorted(work.rglob("*")) if path.is_file() and path.name != ".gitignore"]
@@ -85,7 +85,7 @@ def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_consequence(sit
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
 def test_if_the_published_manifest_is_lost_the_previous_one_is_used(site: Catalog, how: str) -> None:
-    """No run starts, and every command says what does: pages that changed that night change once more."""
+    """No run starts, and every command names the repair; pages that changed in that run change once more."""
     older, lost = sorted(work_of(site).glob("state/manifest-*"))[-2:]
     before = layout.run_of_manifest(layout.STATE + older.name)
     dates = {entry.loc: entry.lastmod for entry in site.public().entries()}
@@ -172,7 +172,7 @@ def test_lost_snapshots_are_restored_from_the_published_files(site: Catalog, how
 
 
 def test_pages_of_restored_snapshots_are_not_recent_changes(tmp_path: Path) -> None:
-    """When each of them changed is not in its file: none is given the date of the one that changed last."""
+    """Their times of change are not in the file: none gets the date of the one that changed last."""
     site = TestSite(tmp_path, recent="3d")
     site.section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
     site.night(1)
@@ -188,7 +188,7 @@ def test_pages_of_restored_snapshots_are_not_recent_changes(tmp_path: Path) -> N
 
 
 def test_the_first_run_after_restoring_snapshots_records_their_fingerprints(tmp_path: Path) -> None:
-    """It is no quiet one, so that a change on the night after it is seen."""
+    """It is not an unchanged run, so that a change in the next run is noticed."""
     site = TestSite(tmp_path).section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
     site.night(1)
     (entry,) = site.manifest().of("p")

@@ -1,4 +1,4 @@
-"""Files that show again what sections list: news, recent changes, feeds, views; and text sitemaps."""
+"""Files that repeat what sections list: news, recent changes, feeds, views; and text sitemaps."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_news_has_the_articles_of_the_last_48_hours_to_the_second(site: TestSite
 
 
 def test_run_records_count_pages_repeated_by_views_once(site: TestSite) -> None:
-    """News may show pages again that another section lists."""
+    """News may repeat pages that another section lists."""
     site.section("all", pages(5))
     site.section("news", [article(f"a{n}", "2026-11-01T01:00:00Z") for n in range(3)], **NEWS)
     site.night(1)
@@ -211,7 +211,7 @@ def test_an_unchanged_file_of_recent_changes_keeps_its_lastmod(tmp_path: Path) -
 
 @pytest.mark.thorough
 def test_an_index_stays_within_its_limit_when_half_a_million_pages_changed(tmp_path: Path) -> None:
-    """The first ten files of recent changes have places of their own in the first index, others go where is room."""
+    """The first ten files of recent changes have reserved places in the first index, others use free ones."""
     site = TestSite(tmp_path, recent="7d").section("p", pages(550_000), shards={"rows": 500})
     site.night(1)
     site.export("p", pages(550_000, lastmod="2026-11-01"))

@@ -1,7 +1,7 @@
 """A first Ctrl-C or SIGTERM ends any wait: for a store, a database, an engine or a site that does not answer.
 
-No test says how long it took: whoever waits here would wait for half a minute and more, and is given far less. The
-processes are the command as a person starts it.
+No test checks a duration: an uninterrupted wait would take at least half a minute, which is far more than the tests
+allow. The processes are the command as a user starts it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BODY = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 600\r\n\
 
 
 def interrupted(running: subprocess.Popen[str], waits: Callable[[], bool], number: int) -> dict[str, Any]:
-    """Interrupt the process once it waits; what it says in JSON."""
+    """Interrupt the process once it waits; return its JSON output."""
     until = time.monotonic() + 60
     while not waits() and running.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
@@ -140,7 +140,7 @@ def test_a_wait_for_a_busy_engine_can_be_interrupted(tmp_path: Path, number: int
 
 @BOTH
 def test_a_sleeping_hook_can_be_interrupted(site: TestSite, number: int) -> None:
-    """The rules of a section are somebody else's code."""
+    """The rules of a section can be user code."""
     (site.folder / "hooks.py").write_text(
         "import time\nfrom pathlib import Path\n\ndef wait(frame):\n    Path('waiting').touch()\n    time.sleep(60)\n"
     )
@@ -158,7 +158,7 @@ def test_a_lease_of_another_run_is_not_waited_for(site: TestSite) -> None:
 
 @pytest.mark.thorough
 def test_an_interrupted_computation_ends_gracefully(site: TestSite) -> None:
-    """A process that uses its processor is not given up: it gives its lease back."""
+    """A process that is computing is not killed: it releases its lease."""
     (site.folder / "hooks.py").write_text(
         "import time\nfrom pathlib import Path\n\ndef work(frame):\n    Path('working').touch()\n"
         "    until = time.process_time() + 3\n    while time.process_time() < until:\n        pass\n    return frame\n"

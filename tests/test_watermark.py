@@ -1,4 +1,4 @@
-"""SELECTs that read changes and name the time: rows that become others without being written."""
+"""Incremental SELECTs that use the current time: rows that change without being written."""
 
 from __future__ import annotations
 

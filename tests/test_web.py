@@ -1,4 +1,4 @@
-"""One request, and every way in which the other side may fail it: slow, endless, broken, or hostile."""
+"""One request, and every way in which the server may fail it: slow, endless, broken, or hostile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Script = Callable[[socket.socket, str], None]
 
 
 class Raw:
-    """A server on loopback that does with a connection whatever its script says, once the request's head has come."""
+    """A server on loopback that runs its script on each connection, once the head of the request has arrived."""
 
     def __init__(self, script: Script, context: ssl.SSLContext | None = None) -> None:
         self.script = script
@@ -83,13 +83,13 @@ class Raw:
 
 
 def says(*headers: str, body: bytes = b"", status: str = "200 OK") -> Script:
-    """Answers, with a Content-Length."""
+    """Answer with a Content-Length."""
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return lambda connection, _head: connection.sendall("\r\n".join(lines).encode("latin-1") + body)
 
 
 def drips(before: bytes) -> Script:
-    """Sends the beginning, then a byte every now and then, for ever."""
+    """Send the beginning, then a byte now and then, forever."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -101,7 +101,7 @@ def drips(before: bytes) -> Script:
 
 
 def floods(before: bytes, piece: bytes) -> Script:
-    """Sends the beginning, then more and more without a pause."""
+    """Send the beginning, then more without a pause."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -112,7 +112,7 @@ def floods(before: bytes, piece: bytes) -> Script:
 
 
 def closes(before: bytes) -> Script:
-    """Sends the beginning and closes."""
+    """Send the beginning and close."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -122,7 +122,7 @@ def closes(before: bytes) -> Script:
 
 
 def is_silent(connection: socket.socket, _head: str) -> None:
-    """Listens for ever."""
+    """Never answer."""
     while connection.recv(65_536):
         pass
 
@@ -311,7 +311,7 @@ def test_a_connection_is_reused_until_the_server_closes_it() -> None:
 
 
 def tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's side for 127.0.0.1 and shop.test, and a client's that trusts it."""
+    """Return a TLS context of a server for 127.0.0.1 and shop.test, and one of a client that trusts it."""
     authority = trustme.CA()
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1", "shop.test").configure_cert(server)
@@ -349,7 +349,7 @@ def test_a_server_without_the_expected_tls_is_unreachable() -> None:
 
 
 def test_every_redirect_is_checked_for_private_addresses() -> None:
-    """127.0.0.1 plays the public net, 127.0.0.2 the private one; both reach the same server."""
+    """127.0.0.1 is the public network, 127.0.0.2 the private one; both reach the same server."""
 
     def script(connection: socket.socket, head: str) -> None:
         away = f"Location: http://intranet.test:{server.port}/secret"
@@ -373,7 +373,7 @@ def test_every_redirect_is_checked_for_private_addresses() -> None:
 
 
 def forwards(connection: socket.socket, head: str) -> None:
-    """A proxy: it opens a tunnel, or asks for an absolute address itself. All names are 127.0.0.1 here."""
+    """A proxy: it opens a tunnel, or requests an absolute address itself. All names are 127.0.0.1 here."""
     method, target, _ = head.splitlines()[0].split()
     port = int(target.rpartition(":")[2].partition("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as there:
@@ -385,7 +385,7 @@ def forwards(connection: socket.socket, head: str) -> None:
 
 
 def pump(one: socket.socket, other: socket.socket) -> None:
-    """Carry bytes both ways until a side closes."""
+    """Pass bytes in both directions until a side closes."""
     while True:
         ready = [side for side in (one, other) if isinstance(side, ssl.SSLSocket) and side.pending()]
         for side in ready or select.select([one, other], [], [])[0]:
@@ -564,7 +564,7 @@ def test_a_check_with_several_threads_ends_when_it_is_interrupted(tmp_path: Path
 
 
 def test_a_signal_handled_by_another_thread_ends_the_sleep_of_the_main_thread() -> None:
-    """Nothing wakes the main thread then: it has to look."""
+    """Nothing wakes the main thread then: it has to poll."""
     program = """
 import os, signal, threading, time
 from sitemap_etl.web.network import Waits

@@ -1,4 +1,4 @@
-"""Encodings: those of the web are known by their labels, and no other codec of Python's is ever run."""
+"""Encodings: those of the web are recognized by their labels, and no other Python codec is ever used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that readers stumbled over are nowhere that a reader looks: messages, help, the report, documentation."""
+"""Discouraged words are in no text for readers: messages, help, the report, documentation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ KEYS = re.compile(rf"`[a-z_.\[\]]*\b({'|'.join(sorted(NAMES))})`")
 
 
 def shown(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a module that are no documentation of code: messages, help texts, words of the report."""
+    """Return the texts of a module other than documentation of code: messages, help, texts of the report."""
     tree = ast.parse(path.read_text("utf-8"))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     commands = path.parent.name in ("cli", "dags")
@@ -91,7 +91,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 @cache
 def texts() -> list[tuple[str, str]]:
-    """Return the place and the text of everything that readers see. They are read once, and not at import."""
+    """Return place and text of everything that readers see. They are read once, and not at import."""
     return list(_texts())
 
 
