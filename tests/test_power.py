@@ -41,6 +41,7 @@ def record(site: TestSite, library: Path, log: Path) -> list[Change]:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1_800)
 @needs_cc
 def test_after_a_power_loss_the_release_is_valid_and_the_next_run_publishes(tmp_path: Path) -> None:
     library = built(tmp_path)
