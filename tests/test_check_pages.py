@@ -230,7 +230,7 @@ def reading(name: str, count: int) -> Reading:
 
 @pytest.mark.parametrize(("most", "sampled", "left_out"), [(1_000, 50, 0), (20, 10, 0), (5, 5, 0), (3, 3, 2)])
 def test_the_sample_of_all_files_is_bounded_and_shared_among_them(most: int, sampled: int, left_out: int) -> None:
-    live = Live(Options(pages=10), NOW, most=most)
+    live = Live(Options(pages=10), most=most)
     for n in range(5):
         live.add(reading(f"s{n}", 10))
     with pytest.raises(Stopped):
@@ -241,7 +241,7 @@ def test_the_sample_of_all_files_is_bounded_and_shared_among_them(most: int, sam
 
 
 def test_what_was_visited_is_reported_however_the_visits_end(site: Website) -> None:
-    live = Live(Options(pages=10, delay=0.001, jobs=1), NOW)
+    live = Live(Options(pages=10, delay=0.001, jobs=1))
     live.add(
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
     )
@@ -283,108 +283,11 @@ def test_a_mistake_of_ours_in_the_visits_does_not_lose_what_the_files_have(tmp_p
     assert report.exit_code() == 70
 
 
-# --- between two checks ------------------------------------------------------------------------------
-
-LATER = datetime(2026, 11, 25, 12, tzinfo=UTC)
-
-
-def twice(site: Website, folder: Path, before: tuple[str, str], after: tuple[str, str]) -> dict[str, Finding]:
-    """The findings of a second check; each check has (lastmod, what the page says)."""
-    reports = []
-    for now, (lastmod, text) in ((NOW, before), (LATER, after)):
-        site.page("/p", text)
-        reports.append(checked(listing(site, "/p", lastmod=lastmod), now, state=folder / "pages.json"))
-    assert found(reports[0]) == {}
-    return found(reports[1])
-
-
-def test_a_lastmod_that_moved_while_the_page_did_not_change_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-24", WORDS))["page-lastmod-contradicts"]
-    assert "but the page says what it said at 2026-11-21T12:00:00Z" in told.detail
-    assert told.severity == "info"
-
-
-def test_a_page_that_changed_while_its_lastmod_did_not_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-01", f"{WORDS} and another")).values()
-    assert ["but the page says something else than at" in one.detail for one in told] == [True]
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (("2026-11-01", WORDS), ("2026-11-24", f"{WORDS} and another")),  # both changed
-        (("2026-11-01", WORDS), ("2026-11-01", WORDS)),  # neither did
-        (("2026-11-01", WORDS), ("2026-11-20", WORDS)),  # the sitemap was late: it changed before the first check
-        (("2026-11-21", WORDS), ("2026-11-21", f"{WORDS} and another")),  # later on the same day
-        (("", WORDS), ("", f"{WORDS} and another")),  # no lastmod says anything
-    ],
-)
-def test_an_ambiguous_lastmod_is_not_interpreted(
-    site: Website, tmp_path: Path, before: tuple[str, str], after: tuple[str, str]
-) -> None:
-    assert twice(site, tmp_path, before, after) == {}
-
-
-def test_a_page_that_says_something_else_each_time_contradicts_nothing(site: Website, tmp_path: Path) -> None:
-    count = iter(range(100))
-    target = listing(site, "/p", lastmod="2026-11-01")
-    site.answers["/p"] = lambda _: Answer(body=document(f"{WORDS} {next(count)}"))
-    for now in (NOW, LATER):
-        assert found(checked(target, now, state=tmp_path / "pages.json")) == {}
-
-
 def test_dates_of_a_build_say_nothing_of_single_pages(site: Website) -> None:
     paths = numbered(site, 8)
     for path in paths:
         site.page(path, Last_Modified="Wed, 01 Jan 2025 00:00:00 GMT")
     assert found(checked(listing(site, *paths, lastmod="2026-11-01"))) == {}
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[1]", '{"format": 2, "pages": {}}', '{"format": 1, "pages": {"x": [1]}}']
-)
-def test_a_file_that_is_no_state_of_a_check_is_left_alone(site: Website, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "notes.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=r"notes\.json: this file was not written by an earlier check"):
-        checked(listing(site, "/p"), state=path)
-    assert path.read_text() == content
-    assert site.asked == []
-
-
-def test_a_state_in_a_folder_that_is_not_there_is_refused_before_anything_is_read(
-    site: Website, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=r"the folder .* does not exist"):
-        checked(listing(site, "/p"), state=tmp_path / "no" / "pages.json")
-    assert site.asked == []
-
-
-def test_a_state_that_cannot_be_written_loses_no_finding(site: Website, tmp_path: Path) -> None:
-    site.answers["/p"] = Answer(404)
-    state = tmp_path / ("x" * 250)  # beside it there is no room for the longer name of a new file
-    done = call("check", listing(site, "/p"), "--pages", 5, "--state", state, "--json", "--allow-private")
-    assert done.code != 0
-    assert "page-status" in {finding["code"] for finding in done.json["findings"]}
-    assert "it can't be written" in done.err
-    site.page("/p", "fine")
-    done = call("check", listing(site, "/p", lastmod="2026-11-01"), "--pages", 5, "--state", state, "--json")
-    assert (done.code, done.json["exit"]) == (2, 2)
-
-
-def test_a_state_that_cannot_be_read_is_reported(site: Website, tmp_path: Path) -> None:
-    (tmp_path / "pages.json").mkdir()
-    with pytest.raises(ConfigError, match=r"pages\.json: it can't be read"):
-        checked(listing(site, "/p"), state=tmp_path / "pages.json")
-
-
-def test_the_state_holds_what_was_seen_and_no_content(site: Website, tmp_path: Path) -> None:
-    site.page("/p", "a secret price")
-    checked(listing(site, "/p", lastmod="2026-11-01"), state=tmp_path / "pages.json")
-    text = (tmp_path / "pages.json").read_text()
-    assert list(json.loads(text)["pages"]) == [f"{site.root}/p"]
-    assert "secret" not in text
-    assert [path.name for path in tmp_path.iterdir()] == ["pages.json"]
 
 
 # --- as a crawler ------------------------------------------------------------------------------------
@@ -440,10 +343,10 @@ def test_a_crawler_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.thorough
-def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Path) -> None:
+def test_the_command_visits_pages_and_says_how_many(site: Website) -> None:
     target = listing(site, "/bad", "/p")
     site.page("/p")
-    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3", "--state", str(tmp_path / "pages.json"))
+    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3")
     done = call("check", target, *options)
     assert done.code == 1
     assert "page-status" in done.out
@@ -455,7 +358,6 @@ def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--state", "pages.json"), "state: it remembers pages that were visited"),
         (("--as", "yahoo"), "yahoo"),
         (("--pages", "-1"), "--pages"),
     ],
