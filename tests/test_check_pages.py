@@ -1,4 +1,4 @@
-"""`check --pages`: which pages are visited, what is reported, and the state between two checks."""
+"""`check --pages`: which pages are visited, and what is reported."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def reading(name: str, count: int) -> Reading:
 
 @pytest.mark.parametrize(("most", "sampled", "left_out"), [(1_000, 50, 0), (20, 10, 0), (5, 5, 0), (3, 3, 2)])
 def test_the_total_sample_is_bounded_and_divided_among_the_files(most: int, sampled: int, left_out: int) -> None:
-    live = Live(Options(pages=10), NOW, most=most)
+    live = Live(Options(pages=10), most=most)
     for n in range(5):
         live.add(reading(f"s{n}", 10))
     with pytest.raises(Stopped):
@@ -239,7 +239,7 @@ def test_the_total_sample_is_bounded_and_divided_among_the_files(most: int, samp
 
 
 def test_visited_pages_are_counted_even_if_the_visits_are_interrupted(site: Website) -> None:
-    live = Live(Options(pages=10, delay=0.001, jobs=1), NOW)
+    live = Live(Options(pages=10, delay=0.001, jobs=1))
     live.add(
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
     )
@@ -281,106 +281,11 @@ def test_a_bug_in_the_visits_does_not_lose_the_findings_of_files(tmp_path: Path)
     assert report.exit_code() == 70
 
 
-# --- between two checks ------------------------------------------------------------------------------
-
-LATER = datetime(2026, 11, 25, 12, tzinfo=UTC)
-
-
-def twice(site: Website, folder: Path, before: tuple[str, str], after: tuple[str, str]) -> dict[str, Finding]:
-    """Return the findings of a second check; each check has (lastmod, content of the page)."""
-    reports = []
-    for now, (lastmod, text) in ((NOW, before), (LATER, after)):
-        site.page("/p", text)
-        reports.append(checked(listing(site, "/p", lastmod=lastmod), now, state=folder / "pages.json"))
-    assert found(reports[0]) == {}
-    return found(reports[1])
-
-
-def test_a_lastmod_that_changed_without_its_page_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-24", WORDS))["page-lastmod-contradicts"]
-    assert "but the page says what it said at 2026-11-21T12:00:00Z" in told.detail
-    assert told.severity == "info"
-
-
-def test_a_page_that_changed_without_its_lastmod_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-01", f"{WORDS} and another")).values()
-    assert ["but the page says something else than at" in one.detail for one in told] == [True]
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (("2026-11-01", WORDS), ("2026-11-24", f"{WORDS} and another")),  # both changed
-        (("2026-11-01", WORDS), ("2026-11-01", WORDS)),  # neither did
-        (("2026-11-01", WORDS), ("2026-11-20", WORDS)),  # the sitemap was late: it changed before the first check
-        (("2026-11-21", WORDS), ("2026-11-21", f"{WORDS} and another")),  # later on the same day
-        (("", WORDS), ("", f"{WORDS} and another")),  # no lastmod says anything
-    ],
-)
-def test_an_ambiguous_lastmod_is_not_interpreted(
-    site: Website, tmp_path: Path, before: tuple[str, str], after: tuple[str, str]
-) -> None:
-    assert twice(site, tmp_path, before, after) == {}
-
-
-def test_a_page_that_differs_on_every_request_is_not_compared_with_its_lastmod(site: Website, tmp_path: Path) -> None:
-    count = iter(range(100))
-    target = listing(site, "/p", lastmod="2026-11-01")
-    site.answers["/p"] = lambda _: Answer(body=document(f"{WORDS} {next(count)}"))
-    for now in (NOW, LATER):
-        assert found(checked(target, now, state=tmp_path / "pages.json")) == {}
-
-
 def test_a_last_modified_header_that_all_pages_share_is_not_compared_with_lastmod(site: Website) -> None:
     paths = numbered(site, 8)
     for path in paths:
         site.page(path, Last_Modified="Wed, 01 Jan 2025 00:00:00 GMT")
     assert found(checked(listing(site, *paths, lastmod="2026-11-01"))) == {}
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[1]", '{"format": 2, "pages": {}}', '{"format": 1, "pages": {"x": [1]}}']
-)
-def test_a_file_that_is_not_a_state_of_check_is_not_overwritten(site: Website, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "notes.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=r"notes\.json: this file was not written by an earlier check"):
-        checked(listing(site, "/p"), state=path)
-    assert path.read_text() == content
-    assert site.asked == []
-
-
-def test_a_state_in_a_missing_folder_is_refused_before_anything_is_read(site: Website, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the folder .* does not exist"):
-        checked(listing(site, "/p"), state=tmp_path / "no" / "pages.json")
-    assert site.asked == []
-
-
-def test_an_unwritable_state_loses_no_finding(site: Website, tmp_path: Path) -> None:
-    site.answers["/p"] = Answer(404)
-    state = tmp_path / ("x" * 250)  # beside it there is no room for the longer name of a new file
-    done = call("check", listing(site, "/p"), "--pages", 5, "--state", state, "--json", "--allow-private")
-    assert done.code != 0
-    assert "page-status" in {finding["code"] for finding in done.json["findings"]}
-    assert "it can't be written" in done.err
-    site.page("/p", "fine")
-    done = call("check", listing(site, "/p", lastmod="2026-11-01"), "--pages", 5, "--state", state, "--json")
-    assert (done.code, done.json["exit"]) == (2, 2)
-
-
-def test_an_unreadable_state_is_reported(site: Website, tmp_path: Path) -> None:
-    (tmp_path / "pages.json").mkdir()
-    with pytest.raises(ConfigError, match=r"pages\.json: it can't be read"):
-        checked(listing(site, "/p"), state=tmp_path / "pages.json")
-
-
-def test_the_state_has_hashes_and_dates_of_pages_but_no_content(site: Website, tmp_path: Path) -> None:
-    site.page("/p", "a secret price")
-    checked(listing(site, "/p", lastmod="2026-11-01"), state=tmp_path / "pages.json")
-    text = (tmp_path / "pages.json").read_text()
-    assert list(json.loads(text)["pages"]) == [f"{site.root}/p"]
-    assert "secret" not in text
-    assert [path.name for path in tmp_path.iterdir()] == ["pages.json"]
 
 
 # --- as a crawler ------------------------------------------------------------------------------------
@@ -436,10 +341,10 @@ def test_an_unknown_crawler_is_refused() -> None:
 
 
 @pytest.mark.thorough
-def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Path) -> None:
+def test_the_command_visits_pages_and_says_how_many(site: Website) -> None:
     target = listing(site, "/bad", "/p")
     site.page("/p")
-    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3", "--state", str(tmp_path / "pages.json"))
+    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3")
     done = call("check", target, *options)
     assert done.code == 1
     assert "page-status" in done.out
@@ -451,7 +356,6 @@ def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--state", "pages.json"), "state: it remembers pages that were visited"),
         (("--as", "yahoo"), "yahoo"),
         (("--pages", "-1"), "--pages"),
     ],
