@@ -288,7 +288,7 @@ def test_pages_rendered_by_scripts_are_not_soft_404s(site: Website, text: str) -
 
 
 def test_products_of_one_template_are_not_soft_404s(site: Website) -> None:
-    """The folder answers an unknown product with a page that lists others; the words around a product are the same."""
+    """The folder answers an unknown product with a page of other products, with the same words around them."""
     site.otherwise = Answer(body=document(f"{WORDS} {WORDS} lamps lights bulbs"))
     site.answers["/robots.txt"] = Answer(404)
     site.page("/p/1", f"{WORDS} the brass lamp costs forty euros and is in stock now")
@@ -401,7 +401,7 @@ def test_visits_that_are_ended_early_wait_for_no_request(site: Website) -> None:
 
 
 def test_no_request_sends_cookies(site: Website) -> None:
-    """A crawler keeps none: what a page answers to it is what it answers to a stranger."""
+    """Crawlers keep no cookies: a page answers them as it answers any stranger."""
     for path in ("/p/1", "/p/2"):
         site.page(path, Set_Cookie="seen=1; Path=/")
     visited(site, "/p/1", "/p/2")
