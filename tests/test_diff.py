@@ -173,7 +173,9 @@ def test_changed_priority_or_changefreq_alone_changes_nothing(name: str) -> None
     assert of(result, name) == [value]
 
 
-@pytest.mark.parametrize(("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("title", "t")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("hreflang", ["de"]), ("title", "t")]
+)
 def test_differences_in_the_snapshot_are_distinguished_from_differences_in_the_file(name: str, value: Any) -> None:
     now = [
         row("a", **{name: value}),
