@@ -55,6 +55,7 @@ def waiting(site: TestSite) -> tuple[subprocess.Popen[str], psutil.Process]:
     [
         (signal.SIGKILL, "The machine probably ran out of memory: run again with --jobs 1"),
         (signal.SIGSEGV, "A library crashed: run again"),
+        (signal.SIGHUP, "The next run continues from there"),
     ],
 )
 def test_a_killed_run_is_reported_and_recorded_and_the_next_one_publishes(
@@ -90,6 +91,13 @@ def test_a_killed_run_prints_one_json_object_and_a_dry_run_sends_nothing(site: T
         assert json.loads(out)["kind"] == "machine"
         assert json.loads(out)["exit"] == dead.returncode == 3
         assert ear.requests == []
+
+
+def test_a_run_ends_if_its_caller_ignores_the_ends_of_children(site: TestSite) -> None:
+    command = ["bash", "-c", 'trap \'\' CHLD; exec "$0" "$@"', *PROGRAM, "run", str(site.path)]
+    done = subprocess.run(command, cwd=site.folder, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"Published")
 
 
 def test_a_signal_to_the_parent_ends_the_child_in_order(site: TestSite) -> None:
