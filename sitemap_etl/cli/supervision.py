@@ -35,7 +35,7 @@ def supervise() -> int | None:
     note, parent = os.memfd_create("trail"), os.getpid()
     waited = {*_PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    ends = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, nobody hears how a child ends
+    ends = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, no signal comes when the child ends
     child = os.fork()
     if child == 0:
         _begin(note, parent)
