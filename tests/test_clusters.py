@@ -193,6 +193,19 @@ def test_a_page_that_an_earlier_section_took_has_the_group_that_this_one_gives_i
     assert links(site, "/fr/0") == {}
 
 
+def test_a_page_alone_in_its_group_is_linked_under_its_last_language(site: TestSite) -> None:
+    """The language of such a page is not shown, but stored: pages of other sections link to it later."""
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", [{"loc": "/a", "item": "i1", "lang": "en"}], alternates=rule)
+    site.section("b", [{"loc": "/b", "item": "i2", "lang": "de"}], alternates=rule)
+    site.night(1)
+    site.export("b", [{"loc": "/b", "item": "i2", "lang": "fr"}])
+    site.night(2)
+    site.export("a", [{"loc": "/a", "item": "i2", "lang": "en"}])
+    site.night(3, sections=["a"])
+    assert links(site, "/a") == {"en": "/a", "fr": "/b", "x-default": "/a"}
+
+
 MEMBER = st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["en", "de", "fr", "x-default"]))
 
 

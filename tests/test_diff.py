@@ -171,7 +171,9 @@ def test_priority_and_changefreq_alone_change_nothing(name: str) -> None:
     assert of(result, name) == [value]
 
 
-@pytest.mark.parametrize(("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("title", "t")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("hreflang", ["de"]), ("title", "t")]
+)
 def test_what_only_the_snapshot_keeps_is_distinguished_from_what_the_file_shows(name: str, value: Any) -> None:
     now = [
         row("a", **{name: value}),
