@@ -46,9 +46,9 @@ VIDEO = {
 
 
 def rows(*given: dict) -> pa.Table:
-    """Rows of `frames.PUBLISHED`; what a row lacks is null."""
+    """Rows of `frames.SNAPSHOT`; what a row lacks is null."""
     return pa.Table.from_pylist(
-        [{"loc": f"https://shop.example/{n}", **row} for n, row in enumerate(given)], frames.PUBLISHED
+        [{"loc": f"https://shop.example/{n}", **row} for n, row in enumerate(given)], frames.SNAPSHOT
     )
 
 
