@@ -53,7 +53,7 @@ def test_an_unset_secret_is_reported_by_the_stage_that_needs_it(tmp_path):
         revealed("ping.bing", site.ping.bing, {"BING_KEY": " "})
 
 
-def test_a_literal_secret_is_never_stored_or_shown(tmp_path):
+def test_a_secret_written_into_the_site_file_is_never_stored_or_shown(tmp_path):
     path = written(tmp_path, MINIMAL + LITERALS)
     site = load(path, environ={"PART": "from-the-environment"})
     held = json.dumps(site.to_json()) + repr(site) + str(site) + repr(pickle.dumps(site))

@@ -86,6 +86,11 @@ def _navigation(node: Any) -> list[str]:
     return [page for child in (node.values() if isinstance(node, dict) else node) for page in _navigation(child)]
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text("utf-8"), re.MULTILINE) == []
+
+
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert set(_navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])) == pages
