@@ -31,7 +31,7 @@ class Role(Enum):
     PASSING = auto()
     """Used from transform to render."""
     ORIGIN = auto()
-    """Where a row came from, not what it is."""
+    """Identifies the source row. It is not part of the page."""
 
 
 class Column(Frozen):
