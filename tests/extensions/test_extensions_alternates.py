@@ -7,8 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from sitemap_etl.elements import ALTERNATES
 from sitemap_etl.extensions import alternates, hreflang_lists, hreflang_tag, hreflang_tags
-from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 
 SITE = "https://shop.example"

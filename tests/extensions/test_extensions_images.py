@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sitemap_etl.elements import IMAGES
 from sitemap_etl.extensions import images
-from sitemap_etl.frames import IMAGES, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 from tests.support.examples import examples
 

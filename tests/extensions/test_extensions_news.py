@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sitemap_etl.elements import NEWS
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.extensions import language, news, still_news
-from sitemap_etl.frames import NEWS, Tally
+from sitemap_etl.frames import Tally
 from tests.support.examples import examples
 from tests.support.rendered import document, faults_by_lxml, rows
 

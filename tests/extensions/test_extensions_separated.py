@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.extensions import alternates, images, literals, videos
@@ -419,6 +419,8 @@ ODD = [
 
 @settings(max_examples=150)
 @given(st.lists(st.none() | st.lists(st.sampled_from(ODD), max_size=7).map("".join), min_size=1, max_size=5))
+@example(["[", f"{{,{A}}}"])
+@example(["[", f"{{{A},}}"])
 def test_no_text_changes_how_neighboring_rows_are_read(rows: list[str | None]) -> None:
     together = read(*rows)
     alone = [read(row) for row in rows]

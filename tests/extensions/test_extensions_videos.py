@@ -9,8 +9,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from sitemap_etl.elements import VIDEO, VIDEOS
 from sitemap_etl.extensions import mobile, videos
-from sitemap_etl.frames import VIDEO, VIDEOS, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 from tests.support.rendered import document, faults_by_lxml, rows
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sitemap_etl.render import escape, feeds, index
+from sitemap_etl import escape
+from sitemap_etl.render import feeds, index
 from tests.support.examples import examples
 from tests.support.rendered import PREFIXES, VIDEO, by_expat, by_lxml, document, rows, values
 

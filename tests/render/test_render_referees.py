@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitemap_etl import frames
+from sitemap_etl import elements
 from sitemap_etl.render import compress, index, text, urlset
 from tests.support.examples import examples
 from tests.support.rendered import VIDEO, document, everything, fault_by_xmllint, faults_by_lxml, rows
@@ -47,7 +47,7 @@ def test_the_validators_find_faults(tmp_path):
     assert "priority" in fault_by_xmllint(broken, "all.xsd", tmp_path)
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in frames.VIDEO])
+@pytest.mark.parametrize("name", [entry.name for entry in elements.VIDEO])
 def test_a_video_is_valid_without_any_one_of_its_optional_elements(name):
     if name in ("thumbnail_loc", "title", "description"):
         video = {required: VIDEO[required] for required in ("thumbnail_loc", "title", "description", name)}

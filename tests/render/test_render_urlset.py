@@ -154,7 +154,7 @@ def test_a_row_over_the_size_limit_can_be_rendered_without_extensions():
         "<changefreq>daily</changefreq><priority>1.0</priority></url>\n"
     )
     assert lighter[:9] + lighter[10:] == entries[:9] + entries[10:]
-    assert urlset.without_extensions(table, mask).schema == frames.PUBLISHED
+    assert urlset.without_extensions(table, mask).schema == frames.SNAPSHOT
 
 
 def test_entries_that_could_overflow_a_string_array_are_rendered_in_halves():
@@ -173,7 +173,7 @@ def test_entries_that_could_overflow_a_string_array_are_rendered_in_halves():
 
 
 def test_a_table_without_rows_has_no_entries():
-    none = urlset.entries(frames.PUBLISHED.empty_table())
+    none = urlset.entries(frames.SNAPSHOT.empty_table())
     assert len(none) == 0
     assert texts(none) == []
 

@@ -193,6 +193,15 @@ def test_a_feed_added_to_a_published_section_lists_its_newest_pages(site: TestSi
     assert site.night(4).summary.status == ("unchanged" if how == "not read" else "published")
 
 
+def test_the_ages_of_recently_changed_pages_are_reported(site: TestSite) -> None:
+    site.keys["recent"] = "3d"
+    site.section("p", pages(20, lastmod="2026-10-01"))
+    site.night(1)
+    site.export("p", pages(27, lastmod="2026-10-01"))
+    shape = site.night(2).summary.shape["recent"]
+    assert (shape.unrecorded, sum(shape.ages)) == (0, 7)
+
+
 def test_an_unchanged_file_of_recent_changes_keeps_its_lastmod(tmp_path: Path) -> None:
     site = TestSite(tmp_path, recent="7d").section("p", pages(40))
     site.night(1)

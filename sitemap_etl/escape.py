@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, occurs, occurs_below
-from sitemap_etl.extensions.texts import FORBIDDEN
 
+FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
+"""Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
 _REFERENCES: Final = (
     ("&", "&amp;"),  # first: the others bring new ampersands
     ("'", "&apos;"),

@@ -1,22 +1,74 @@
-"""The extension elements of an entry: a nested column → one string a row, empty if there is nothing.
+"""The XML of an entry: each function renders a column as one string for each row. Also the types of nested columns.
 
-A list is rendered as one long column of its elements. The elements of a row are neighbors, so the row's text is the
-same bytes with fewer offsets, without a copy.
+A list column is rendered as one long column of its elements. The elements of a row are neighbors, so the row's text is
+the same bytes with fewer offsets, without a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import data_of, lengths_of, offsets_of, over
-from sitemap_etl.render.escape import escaped_texts, escaped_urls
+from sitemap_etl.arrow import data_of, is_list, lengths_of, offsets_of, over
+from sitemap_etl.escape import escaped_texts, escaped_urls
+from sitemap_etl.frozen import Frozen
+
+IMAGES: Final = pa.list_(pa.string())
+"""Absolute canonical URLs."""
+
+RELATION: Final = pa.struct([("relationship", pa.string()), ("value", pa.string())])
+"""`relationship` is allow or deny; `value` the codes, space-separated."""
+
+VIDEO: Final = pa.struct(
+    [
+        ("thumbnail_loc", pa.string()),
+        ("title", pa.string()),
+        ("description", pa.string()),
+        ("content_loc", pa.string()),
+        ("player_loc", pa.string()),
+        ("duration", pa.string()),
+        ("expiration_date", pa.string()),
+        ("rating", pa.string()),
+        ("view_count", pa.string()),
+        ("publication_date", pa.string()),
+        ("tag", pa.list_(pa.string())),
+        ("family_friendly", pa.string()),
+        ("restriction", RELATION),
+        ("requires_subscription", pa.string()),
+        ("uploader", pa.string()),
+        ("uploader_info", pa.string()),
+        ("platform", RELATION),
+        ("live", pa.string()),
+    ]
+)
+"""Google's video elements in the order of the XSD, each in the text form that is published."""
+
+VIDEOS: Final = pa.list_(VIDEO)
+NEWS: Final = pa.struct(
+    [("name", pa.string()), ("language", pa.string()), ("publication_date", pa.string()), ("title", pa.string())]
+)
+ALTERNATES: Final = pa.list_(pa.struct([("hreflang", pa.string()), ("href", pa.string())]))
 
 _URL_FIELDS: Final = frozenset({"thumbnail_loc", "content_loc", "player_loc", "uploader_info"})
+_PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priority>" for tenths in range(11)])
+
+
+class Element(Frozen):
+    """XML of a column in an entry. `render`: returns the text of each value.
+
+    `around`: name of an element around each text. `tags`: the most bytes of tags around one element (a video can have
+    17 elements and 32 tags). `prefix`, `namespace`: of an extension.
+    """
+
+    render: Callable[[pa.Array], pa.Array]
+    around: str = ""
+    tags: int = 0
+    prefix: str = ""
+    namespace: str = ""
 
 
 def joined(parts: Sequence[pa.Array | str]) -> pa.Array:
@@ -41,12 +93,12 @@ def _whole(parts: Sequence[pa.Array | str]) -> pa.Array:
 
 
 def is_used(column: pa.Array) -> bool:
-    """Return True if any row has a value to render: a list with an element, a struct, a true."""
+    """Return True if any row has a value to render. Nulls, empty lists and False render nothing."""
     if pa.types.is_boolean(column.type):
         return bool(pc.any(column).as_py())
-    if pa.types.is_struct(column.type):
-        return bool(column.null_count < len(column))
-    return bool(pc.sum(pc.list_value_length(column)).as_py())
+    if is_list(column.type):
+        return bool(pc.sum(pc.list_value_length(column)).as_py())
+    return bool(column.null_count < len(column))
 
 
 def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
@@ -56,14 +108,27 @@ def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
     return over(rendered.type, np.ascontiguousarray(offsets_of(rendered)[ends]), data_of(rendered))
 
 
+def as_is(column: pa.Array) -> pa.Array:
+    """Return values that need no escaping."""
+    return column
+
+
+def priorities(column: pa.Array) -> pa.Array:
+    """Render tenths as a dictionary. Raise ValueError if one is outside 0 to 10."""
+    bounds = pc.min_max(column).as_py()
+    if bounds["min"] < 0 or bounds["max"] > 10:
+        raise ValueError(f"priorities are tenths from 0 to 10, not {bounds['min']} to {bounds['max']}")
+    return pa.DictionaryArray.from_arrays(column, _PRIORITIES)
+
+
 def images(column: pa.Array) -> pa.Array:
-    """Return `frames.IMAGES` as `image:image` elements."""
+    """Return `IMAGES` as `image:image` elements."""
     urls = escaped_urls(column.flatten())
     return _rows_of(column, wrapped("<image:image><image:loc>", urls, "</image:loc></image:image>"))
 
 
 def alternates(column: pa.Array) -> pa.Array:
-    """Return `frames.ALTERNATES` as `xhtml:link` elements."""
+    """Return `ALTERNATES` as `xhtml:link` elements."""
     links = column.flatten()
     inside = [
         '<xhtml:link rel="alternate" hreflang="',
@@ -81,7 +146,7 @@ def mobile(column: pa.Array) -> pa.Array:
 
 
 def news(column: pa.Array) -> pa.Array:
-    """Return `frames.NEWS` as `news:news` elements, empty for nulls."""
+    """Return `NEWS` as `news:news` elements, empty for nulls."""
     inside = [
         "<news:news><news:publication><news:name>",
         escaped_texts(_field(column, "name")),
@@ -97,7 +162,7 @@ def news(column: pa.Array) -> pa.Array:
 
 
 def videos(column: pa.Array) -> pa.Array:
-    """Return `frames.VIDEOS` as `video:video` elements, with children in the order of the XSD."""
+    """Return `VIDEOS` as `video:video` elements, with children in the order of the XSD."""
     rows = column.flatten()
     inside: list[pa.Array | str] = [pc.if_else(pc.is_valid(rows), "<video:video>", pa.scalar(None, pa.string()))]
     for entry in rows.type:
