@@ -45,8 +45,10 @@ def headline(summary: Summary) -> str:
         return f"Published. {len(failed)} of {engines} failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
-    if summary.rolled_back_to is not None:
+    if summary.rolled_back_to is not None and summary.status == "published":
         return f"Rolled back to {summary.rolled_back_to}"
+    if summary.rolled_back_to is not None and summary.status == "dry_run":
+        return f"Dry run of a rollback to {summary.rolled_back_to}. Nothing was published"
     return _HEADLINES[summary.status]
 
 

@@ -56,6 +56,7 @@ class Proposal:
     rejected_read: dict[str, int] = field(default_factory=dict)
     pages: dict[str, Visited] = field(default_factory=dict)
     aside: dict[str, list[pa.Table]] = field(default_factory=dict)
+    examples: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # of changes that no task rendered
 
     @property
     def outcomes(self) -> dict[str, Outcome]:

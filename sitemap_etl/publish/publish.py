@@ -40,6 +40,7 @@ class Published:
     error: Refused | None = None  # reason for a refusal
     warnings: list[str] = field(default_factory=list)
     preview: Preview | None = None  # changes that publishing would make; None if it was published
+    rolled_back_to: str | None = None  # release that a rollback publishes again, or would
 
     @property
     def manifest(self) -> Manifest | None:
