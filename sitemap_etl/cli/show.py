@@ -25,6 +25,8 @@ _HEADLINES: Final = {
 }
 _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS, **NOTES}
 _CHANGES: Final = ("added", "changed", "removed")
+_MANY: Final = 0.5
+"""Share of rejected rows that the headline of a first publish names."""
 _MOST: Final = 3
 """Sections with the most changes that are named below a longer table."""
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
@@ -49,6 +51,13 @@ def headline(summary: Summary) -> str:
         return f"Rolled back to {summary.rolled_back_to}"
     if summary.rolled_back_to is not None and summary.status == "dry_run":
         return f"Dry run of a rollback to {summary.rolled_back_to}. Nothing was published"
+    if summary.error is not None and summary.status in ("refused", "dry_run"):
+        why = summary.error.partition("\n")[0].removeprefix("Refused: ").removesuffix(" Nothing public was touched.")
+        return f"{'Refused' if summary.status == 'refused' else 'Dry run, would be refused'}: {why.removesuffix('.')}"
+    total = summary.total
+    rows = total.extracted + total.carried
+    if summary.status == "published" and summary.base is None and rows and total.rejected >= rows * _MANY:
+        return f"Published, but {total.rejected:,} of {rows:,} rows were rejected"
     return _HEADLINES[summary.status]
 
 
