@@ -47,18 +47,27 @@ def headline(summary: Summary) -> str:
         return f"Published. {len(failed)} of {engines} failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
+    if summary.error is not None and summary.status in ("refused", "dry_run"):
+        refused = "Refused" if summary.status == "refused" else "Dry run, would be refused"
+        return f"{refused}: {_why(summary.error).removesuffix('.')}"
+    return _good_headline(summary)
+
+
+def _good_headline(summary: Summary) -> str:
     if summary.rolled_back_to is not None and summary.status == "published":
         return f"Rolled back to {summary.rolled_back_to}"
     if summary.rolled_back_to is not None and summary.status == "dry_run":
         return f"Dry run of a rollback to {summary.rolled_back_to}. Nothing was published"
-    if summary.error is not None and summary.status in ("refused", "dry_run"):
-        why = summary.error.partition("\n")[0].removeprefix("Refused: ").removesuffix(" Nothing public was touched.")
-        return f"{'Refused' if summary.status == 'refused' else 'Dry run, would be refused'}: {why.removesuffix('.')}"
     total = summary.total
     rows = total.extracted + total.carried
     if summary.status == "published" and summary.base is None and rows and total.rejected >= rows * _MANY:
         return f"Published, but {total.rejected:,} of {rows:,} rows were rejected"
     return _HEADLINES[summary.status]
+
+
+def _why(error: str) -> str:
+    """Return the first line of an error, without the words that each refusal has."""
+    return error.partition("\n")[0].removeprefix("Refused: ").replace(" Nothing public was touched.", "")
 
 
 def troubles(summary: Summary) -> Iterator[str]:
@@ -178,8 +187,7 @@ def _past_run(attempt: Attempt, entry: KeptSet | None) -> list[str]:
     listed = f"{attempt.listed:,}" if attempt.sections else ""
     if entry is not None:
         return [attempt.run_id, status, f"{entry.listed:,}", f"{entry.files:,}", "; ".join(_notes(entry))]
-    why = (attempt.error or "").partition("\n")[0].removeprefix("Refused: ")
-    return [attempt.run_id, status, listed, "", why]
+    return [attempt.run_id, status, listed, "", _why(attempt.error or "")]
 
 
 def _notes(entry: KeptSet) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Literal
 from sitemap_etl.advice import SITE_FILE, shell_word
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
-from sitemap_etl.publish.addresses import same_as_of
 from sitemap_etl.publish.actual import Actual, Unmanaged, survey
+from sitemap_etl.publish.addresses import same_as_of
 from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
