@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_numbers, warn_of_rejected
+from sitemap_etl.publish.addresses import note_bare, same_as_of, warn_of_bare, warn_of_numbers, warn_of_rejected
 from sitemap_etl.publish.drafts import Draft, draft_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
@@ -55,6 +55,7 @@ class Proposal:
     rejected_read: dict[str, int] = field(default_factory=dict)
     pages: dict[str, Visited] = field(default_factory=dict)
     aside: dict[str, list[pa.Table]] = field(default_factory=dict)
+    examples: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # of changes that no task rendered
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -400,7 +401,7 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         extracted = counts.extracted + counts.carried
         proposal.warnings.append(
             f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
-            f"pages, write urls: {{same_as: [{origin}]}}"
+            f"pages, write {same_as_of(run, name)}"
         )
 
 

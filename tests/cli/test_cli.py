@@ -18,7 +18,8 @@ from sitemap_etl.cli.endings import _Call
 from tests.support.command import RUN_KEYS, Done, at, call, commands, process
 from tests.support.sites import TestSite, pages
 
-COMMANDS = ("init", "validate", "run", "publish", "ping", "status", "history", "rollback", "explain", "check", "schema")
+OF_SITES = ("init", "validate", "run", "publish", "ping", "status", "history", "report", "rollback", "explain")
+COMMANDS = (*OF_SITES, "check", "schema")
 DEAD = "http://127.0.0.1:1"
 
 
@@ -519,6 +520,7 @@ def test_validate_connect_ends_with_exit_code_3_if_a_service_does_not_answer(
         ("validate", "--connect"),
         ("publish", "20261101T020000Z-beef"),
         ("history",),
+        ("report",),
         ("rollback",),
         ("ping",),
         ("explain", "/p/1"),
@@ -544,6 +546,49 @@ def test_an_unreachable_store_ends_every_command_with_exit_code_3(
     assert "geheim" not in done.err
     with_json = call(name, site.path, *rest, "--json")
     assert (with_json.code, with_json.json["status"]) == (3, "failed")
+
+
+def test_report_prints_the_path_of_the_last_report_or_of_a_run(site: TestSite, tmp_path: Path) -> None:
+    done = call("report", site.path)
+    assert (done.code, done.err) == (2, "shop: no run has a report. There are no reports yet\n")
+    first = run(site, 1, "--json").json
+    second = run(site, 2, "--dry-run", "--json").json
+    assert call("report", site.path) == Done(0, f"{second['report']}\n", "")
+    assert call("report", site.path, first["run_id"]).out == f"{first['report']}\n"
+    site.path.with_name("products.csv").unlink()
+    assert run(site, 3).code == 2
+    assert call("report", site.path).out == f"{second['report']}\n", "a run that failed has no report"
+    Path(second["report"]).unlink()
+    found = call("report", site.path, "--json").json
+    assert (found["run_id"], found["report"], found["path"]) == (first["run_id"], *[first["report"]] * 2)
+    done = call("report", site.path, "20200101T000000Z-0000")
+    assert done.code == 2
+    assert "run 20200101T000000Z-0000 has no report. The last reports are of " in done.err
+    assert call("report", site.path, "../x").code == 2
+
+
+def test_report_opens_a_browser(site: TestSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = run(site, 1, "--json").json["report"]
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    program = process("report", site.path, "--open", cwd=tmp_path)
+    assert (program.communicate()[0], program.returncode) == (f"{address}\n", 0)
+    assert opened.read_text() == Path(address).as_uri()
+
+
+def test_a_report_in_a_bucket_is_downloaded(site: TestSite, bucket: str) -> None:
+    site.keys["work"] = f"s3://{bucket}/work"
+    first = run(site, 1, "--json").json
+    found = call("report", site.path, "--json").json
+    assert found["report"] == first["report"] == f"s3://{bucket}/work/shop/reports/{first['run_id']}/report.html"
+    path = Path(found["path"])
+    assert "<title>" in path.read_text()
+    assert path.name == f"shop-{first['run_id']}.html"
+    path.unlink()
+    path.parent.rmdir()
 
 
 def test_an_operating_system_error_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:

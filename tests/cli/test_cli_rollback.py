@@ -113,17 +113,21 @@ def test_a_rollback_refuses_a_release_of_another_site(site: TestSite, moved: tup
 
 
 def test_a_dry_run_of_a_rollback_shows_what_it_would_publish(site: TestSite) -> None:
-    run(site, 1)
-    site.export("products", pages(95, lastmod="2026-10-01"))
+    old = run(site, 1, "--json").json["run_id"]
+    site.export("products", [{"loc": "/new", "lastmod": "2026-10-01"}, *pages(95, lastmod="2026-10-01")])
     run(site, 2)
     before = (site.public().locs(), site.manifest())
     shown = call("rollback", site.path, "--dry-run", *at("2026-11-03T09:00:00Z"))
     assert (shown.code, shown.err) == (0, "")
-    assert "Dry run. Nothing was published" in shown.out
+    assert shown.out.startswith(f"Dry run of a rollback to {old}. Nothing was published  run ")
+    added = "".join(f"  https://shop.example/p/{n:06}\n" for n in (95, 96, 97))
+    assert f"products: 5 added\n{added}products: 1 removed\n  https://shop.example/new\n" in shown.out
     assert "sitemap-products-00001.xml.gz" in shown.out
     assert "to publish exactly this" not in shown.out
     done = call("rollback", site.path, "--dry-run", *at("2026-11-03T10:00:00Z"), "--json").json
     assert (done["status"], done["sections"]["products"]["added"]) == ("dry_run", 5)
+    assert (done["published"], done["rolled_back_to"]) == (False, old)
+    assert f"<h1>Dry run of a rollback to {old}</h1>" in Path(done["report"]).read_text()
     assert (site.public().locs(), site.manifest()) == before
 
 

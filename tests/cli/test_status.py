@@ -404,6 +404,15 @@ def test_history_shows_failed_runs_and_kept_releases(site: TestSite) -> None:
     assert len(data["sets"]) == 1
 
 
+def test_history_gives_the_reason_of_a_refused_run_alone(site: TestSite) -> None:
+    """That nothing public was touched is true of each refusal, so no line repeats it."""
+    assert call("run", site.path).code == 0
+    site.export("products", pages(50))
+    assert call("run", site.path).code == 1
+    refused = call("history", site.path).out.splitlines()[1]
+    assert refused.endswith("  products would drop 50 of 100 URLs (50 %, max_drop is 10 %).")
+
+
 def test_history_shows_a_release_of_a_run_killed_after_its_commit_in_order(site: TestSite) -> None:
     for rows in (100, 99, 98):
         site.export("products", pages(rows))

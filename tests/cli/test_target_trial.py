@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Denied, Refused
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.conditions import try_writes
@@ -20,6 +21,7 @@ from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.sites import TestSite, pages
 
 REFUSED = Fault("answer", 412, body=error("PreconditionFailed", HOLD))
+DENIED = Fault("answer", 403, body=error("InvalidAccessKeyId", "The key ID does not exist in our records."))
 CHECKSUM = Fault("answer", 400, body=error("InvalidArgument", "x-amz-sdk-checksum-algorithm is not supported"))
 
 
@@ -77,6 +79,26 @@ def test_a_store_that_does_not_support_checksums_is_reported_with_the_key_to_set
     assert all("Set publish: {checksums: when_required}" in problem for problem in problems(site))
     with pytest.raises(Refused, match="checksums: when_required"):
         site.night(1)
+
+
+# --- credentials of buckets ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["to", "root"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_run_without_access_to_a_public_bucket_ends_before_it_reads_a_source(
+    tmp_path: Path, proxy: FaultProxy, bucket: str, place: str, dry_run: bool
+) -> None:
+    """State and sources are accessible, as with separate credentials or policies per bucket."""
+    proxy.plan = lambda seen: DENIED if seen.path.startswith(f"/{bucket}/closed") else None
+    places = {"to": f"s3://{bucket}/public", "at": "http://127.0.0.1:9/maps/"} | {place: f"s3://{bucket}/closed"}
+    site = site_in(tmp_path, "./work", places.pop("to"), **places)
+    stages: list[str] = []
+    site.environment = replace(site.environment, advance=lambda stage, _done, _total: stages.append(stage))
+    with pytest.raises(Denied, match=rf"can't read s3://{bucket}/closed/.*: the store doesn't know the access key"):
+        site.night(1, dry_run=dry_run)
+    assert set(stages) == {"plan"}
+    assert not (tmp_path / "work" / "shop" / layout.LEASE).exists()
 
 
 # --- targets that can't be written ------------------------------------------------------------------------------------

@@ -293,3 +293,30 @@ def test_validate_notes_values_of_loc_that_look_like_ids(tmp_path: Path, locs: l
     assert any(text.startswith(warning) for text in site.night(1).summary.warnings) == numbers
     site.section("p", [{"id": loc} for loc in [*locs, 9]], columns={"loc": "id"})
     assert not any(text.startswith(warning) for text in site.night(2).summary.warnings), "it was read after the first"
+
+
+def test_validate_lists_what_it_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEXNOW_KEY", "0123456789abcdef")
+    key, hook = {"indexnow": {"key": "${INDEXNOW_KEY}"}}, {"slack": "https://hooks.example/T0"}
+    site = TestSite(tmp_path, ping=key, notify=hook).section("p", [{"loc": "/a"}, {"loc": "ftp://b"}])
+    done = call("validate", site.path, "--connect")
+    assert done.code == 0
+    first, *tried, note = done.out.splitlines()
+    assert first.endswith(": valid (shop, 1 section)")
+    assert tried == [
+        f"  work: an object was written and removed in {tmp_path / 'work'}",
+        f"  publish.to: an object was written and removed in {tmp_path / 'public'}",
+        "  section p: 2 rows read, 1 can be listed",
+        "  ping.indexnow: its secrets were read; no request was sent",
+        "  notify: its secrets were read; no message was sent",
+    ]
+    assert "1 of 2 rows that were read are rejected" in note
+    as_json = call("validate", site.path, "--connect", "--json").json["sites"][0]
+    assert as_json["tried"] == [line.strip() for line in tried]
+
+
+def test_validate_reports_a_source_without_rows(catalog: TestSite) -> None:
+    catalog.keys["sections"]["p"]["from"]["query"] += " WHERE id < 0"
+    said: list[str] = []
+    assert found(catalog, said) == []
+    assert said == ["section p: its source has no rows. The gate min_urls refuses a run without pages"]
