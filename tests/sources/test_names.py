@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sitemap_etl.sources.parameters import quoted
+from sitemap_etl.dialects import DUCKDB, Dialect, dialect_of
 from tests.support.lake import Delta
 from tests.support.postgres import Postgres
 from tests.support.sites import TestSite
@@ -47,7 +47,7 @@ def rules(section: str) -> dict[str, Any]:
     return {
         "columns": {"loc": f"{name} L"},
         "lastmod": {"column": f"{name} D"},
-        "where": f"CAST({quoted(name, 'duckdb')} AS int) <> 4",
+        "where": f"CAST({DUCKDB.quoted(name)} AS int) <> 4",
     }
 
 
@@ -69,8 +69,8 @@ def check(site: TestSite, pages: dict[int, str] | None = None) -> None:
     assert {entry.loc: entry.lastmod for entry in site.public().entries()} == wanted
 
 
-def select(section: str, dialect: str) -> str:
-    names = ", ".join(quoted(name, dialect) for name in table(section).column_names)
+def select(section: str, dialect: Dialect) -> str:
+    names = ", ".join(dialect.quoted(name) for name in table(section).column_names)
     return f"SELECT {names} FROM "
 
 
@@ -88,7 +88,7 @@ def test_odd_column_names_work_in_exports(kind: str, selected: bool, tmp_path: P
                 writer = csv.DictWriter(file, rows.column_names)
                 writer.writeheader()
                 writer.writerows(rows.to_pylist())
-    more = (lambda section: {"query": select(section, "duckdb") + "source"}) if selected else (lambda _section: {})
+    more = (lambda section: {"query": select(section, DUCKDB) + "source"}) if selected else (lambda _section: {})
     site = sites(tmp_path, lambda section: {kind: str(tmp_path / f"{section}.{kind}"), **more(section)})
     site.night(1)
     check(site)
@@ -118,7 +118,7 @@ def test_odd_column_names_work_in_lakehouse_tables(
 
     def source(section: str) -> dict[str, Any]:
         address = {"iceberg": f"lake.shop.{section}"} if kind == "iceberg" else {"delta": str(tmp_path / section)}
-        more = {"query": select(section, "duckdb") + "source"} if selected else {}
+        more = {"query": select(section, DUCKDB) + "source"} if selected else {}
         return {**address, **more, "key": SECTIONS[section], "filter": {SECTIONS[section]: list(range(9))}}
 
     site = sites(tmp_path, source)
@@ -132,10 +132,10 @@ def test_odd_column_names_work_in_lakehouse_tables(
 
 
 def fill(
-    section: str, dialect: str, execute: Callable[..., Any], first: int = 0, last: int = COUNT, mark: str = "?"
+    section: str, dialect: Dialect, execute: Callable[..., Any], first: int = 0, last: int = COUNT, mark: str = "?"
 ) -> None:
     rows = table(section, first, last)
-    names = [quoted(name, dialect) for name in rows.column_names]
+    names = [dialect.quoted(name) for name in rows.column_names]
     if not first:
         kinds = ["bigint", *["varchar(50)"] * 3]
         columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
@@ -159,12 +159,12 @@ def test_odd_column_names_work_in_databases(kind: str, tmp_path: Path, request: 
         connect = lambda: sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)  # noqa: E731 - one of three
     with closing(connect()) as database:
         for section in SECTIONS:
-            fill(section, kind, database.execute, mark=mark)
+            fill(section, dialect_of(kind), database.execute, mark=mark)
     changed = " WHERE '2026-10-31' >= :since OR {} >= 6"
 
     def source(section: str) -> dict[str, Any]:
         name = SECTIONS[section]
-        text = select(section, kind) + section + changed.format(quoted(name, kind))
+        text = select(section, dialect_of(kind)) + section + changed.format(dialect_of(kind).quoted(name))
         if kind == "postgresql":
             text = text.replace("'2026-10-31'", "timestamptz '2026-10-31'")
         if kind == "duckdb":
@@ -177,7 +177,7 @@ def test_odd_column_names_work_in_databases(kind: str, tmp_path: Path, request: 
     check(site)
     with closing(connect()) as database:
         for section in SECTIONS:
-            fill(section, kind, database.execute, 6, 8, mark=mark)
+            fill(section, dialect_of(kind), database.execute, 6, 8, mark=mark)
     done = site.night(2)
     check(site, {number: str(number) for number in (0, 1, 2, 5, 6, 7)})
     assert {counts.extracted for counts in done.summary.sections.values()} == {2}

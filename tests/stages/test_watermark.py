@@ -11,8 +11,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from sitemap_etl.dialects import DUCKDB, SQLITE
 from sitemap_etl.runs.validate import problems_of
-from sitemap_etl.stages.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
+from sitemap_etl.sources.databases.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from tests.support.catalog import Catalog
 from tests.support.sites import FIRST_NIGHT, TestSite
 
@@ -33,7 +34,7 @@ HOUR = timedelta(hours=1)
     ],
 )
 def test_an_upper_bound_on_the_watermark_is_accepted(sql: str) -> None:
-    assert other_use_of_time(sql, "sqlite") is None
+    assert other_use_of_time(sql, SQLITE) is None
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,8 @@ def test_an_upper_bound_on_the_watermark_is_accepted(sql: str) -> None:
     ],
 )
 def test_another_use_of_the_current_time_is_reported_with_the_condition_to_add(sql: str, use: str, line: str) -> None:
-    assert other_use_of_time(sql, "sqlite") == use
-    assert also_due(use) == line
+    assert other_use_of_time(sql, SQLITE) == use
+    assert also_due(use, SQLITE) == line
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_another_use_of_the_current_time_is_reported_with_the_condition_to_add(s
 )
 def test_a_date_column_compared_with_since_is_found(sql: str, overlap: timedelta, found: str | None) -> None:
     schema = pa.schema([("id", pa.int64()), ("changed", pa.date32()), ("day", pa.date32()), ("other", pa.string())])
-    assert dated_by_day(sql, "duckdb", schema, overlap) == found
+    assert dated_by_day(sql, DUCKDB, schema, overlap) == found
 
 
 CASE = "SELECT id, loc, CASE WHEN lastmod <= :now THEN lastmod END AS lastmod FROM pages WHERE touched >= :since"
@@ -149,7 +150,7 @@ ROWS = "(VALUES (1, 5, NULL), (2, NULL, 5), (3, NULL, NULL), (4, 9, NULL), (5, N
     ],
 )
 def test_rows_without_a_watermark_are_counted(where: str, unseen: int, line: str) -> None:
-    found = find_unseen(f"SELECT id FROM {ROWS} WHERE {where}", "duckdb")
+    found = find_unseen(f"SELECT id FROM {ROWS} WHERE {where}", DUCKDB)
     assert found is not None
     assert found.line.startswith(line)
     sql = found.count.replace(":since", "$since").replace(":now", "$now")
@@ -170,7 +171,7 @@ def test_rows_without_a_watermark_are_counted(where: str, unseen: int, line: str
     ],
 )
 def test_other_selects_are_not_reported(where: str) -> None:
-    assert find_unseen(f"SELECT id, ':since' AS x FROM p WHERE {where}", "duckdb") is None
+    assert find_unseen(f"SELECT id, ':since' AS x FROM p WHERE {where}", DUCKDB) is None
 
 
 @pytest.mark.parametrize(

@@ -14,47 +14,51 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sitemap_etl.dialects import Dialect
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.parameters import parts
 
-_TIME: Final = (
-    r"(?::now\b|\b(?:now|sysdate|getdate|curdate|curtime|unix_timestamp|utc_\w+|\w+_timestamp)[ \t]*\(|"
-    r"\b(?:current_(?:timestamp|date|time)|localtime(?:stamp)?|sysdate)\b|'now')"
-)
-"""The time of a read: `:now`, or a function of a database."""
 _WORD: Final = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
 _OPERAND: Final = rf"(?:{_WORD}\.)*{_WORD}(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?"
-_ANY_TIME: Final = re.compile(_TIME, re.IGNORECASE)
 _SINCE: Final = re.compile(
     rf"(?P<of>{_OPERAND})\s*(?:>=?|\bBETWEEN\b)\s*(?:(?!\b(?:AND|OR)\b|[<>=]).)*?:since\b", re.IGNORECASE | re.DOTALL
 )
-_DUE: Final = re.compile(rf"(?P<of>{_OPERAND})\s*<=?\s*(?:\w+\s*\(\s*)?{_TIME}", re.IGNORECASE)
-_BETWEEN: Final = re.compile(rf"\bBETWEEN\b[^<>=]*?:since\b[^<>=]*?\bAND\s+(?:\w+\s*\(\s*)?{_TIME}", re.IGNORECASE)
+_BETWEEN: Final = r"\bBETWEEN\b[^<>=]*?:since\b[^<>=]*?\bAND\s+(?:\w+\s*\(\s*)?"
 _DAY: Final = timedelta(days=1)
 
 
-def other_use_of_time(sql: str, dialect: str) -> str | None:
+def other_use_of_time(sql: str, dialect: Dialect) -> str | None:
     """Return how a SELECT uses the time beyond an upper bound for the column that it compares with `:since`, or None.
 
     An upper bound such as `changed >= :since AND changed < :now` is harmless: the next read starts before it. With a
     column, the result is the comparison without a `:since`, such as `publish_at <= :now`.
     """
-    text = _plain(sql, dialect)
+    text, until = _plain(sql, dialect), _until(dialect)
     for operand in watermarks(text):
-        bounded = rf"{re.escape(operand)}\s*<=?\s*(?:\w+\s*\(\s*)?{_TIME}"
-        text = re.sub(bounded, "", text, flags=re.IGNORECASE)
-    text = _BETWEEN.sub("", text)
-    found = _DUE.search(text) or _ANY_TIME.search(text)
+        text = re.sub(re.escape(operand) + until, "", text, flags=re.IGNORECASE)
+    text = re.sub(_BETWEEN + _time(dialect), "", text, flags=re.IGNORECASE)
+    found = re.search(_OPERAND + until, text, re.IGNORECASE) or re.search(_time(dialect), text, re.IGNORECASE)
     return None if found is None else " ".join(found[0].split()).rstrip("( ")
 
 
-def also_due(use: str) -> str:
+def also_due(use: str, dialect: Dialect) -> str:
     """Return the condition that reads rows again when the time passes their date. `use`: as `other_use_of_time`."""
-    found = _DUE.fullmatch(use + "(") or _DUE.fullmatch(use)
+    due = re.compile(f"(?P<of>{_OPERAND}){_until(dialect)}", re.IGNORECASE)
+    found = due.fullmatch(use + "(") or due.fullmatch(use)
     return f"OR {'publish_at' if found is None else found['of']} BETWEEN :since AND :now"
 
 
-def dated_by_day(sql: str, dialect: str, schema: pa.Schema, overlap: timedelta) -> str | None:
+def _time(dialect: Dialect) -> str:
+    """Return the pattern of the time of a read: `:now`, or the words of a database."""
+    return rf"(?::now\b|{dialect.time})"
+
+
+def _until(dialect: Dialect) -> str:
+    """Return the pattern of a comparison that ends with the time of a read, which can stand in a call."""
+    return rf"\s*<=?\s*(?:\w+\s*\(\s*)?{_time(dialect)}"
+
+
+def dated_by_day(sql: str, dialect: Dialect, schema: pa.Schema, overlap: timedelta) -> str | None:
     """Return the column without a time of day that a SELECT compares with `:since` directly, or None.
 
     `schema`: columns of the result, under the same or another name. With an overlap of a day the result is None.
@@ -90,7 +94,7 @@ class Unseen(Frozen):
     line: str
 
 
-def find_unseen(sql: str, dialect: str) -> Unseen | None:
+def find_unseen(sql: str, dialect: Dialect) -> Unseen | None:
     """Return how a SELECT that compares a column with `:since` can be asked for the rows that it never yields.
 
     None if no comparison is recognised, or if the SELECT has the condition already.
@@ -243,7 +247,7 @@ def _replaced(sql: str, comparisons: list[_Comparison], form: str) -> str:
     return "".join([*out, sql[at:]])
 
 
-def _masked(sql: str, dialect: str) -> str:
+def _masked(sql: str, dialect: Dialect) -> str:
     """Return the SQL with blanks for comments and quoted text, so that all positions stay the same."""
     kept = []
     for part in parts(sql, dialect):
@@ -256,11 +260,11 @@ def _masked(sql: str, dialect: str) -> str:
     return "".join(kept)
 
 
-def _plain(sql: str, dialect: str) -> str:
-    """Return the SQL without comments and text literals, except SQLite's 'now'."""
+def _plain(sql: str, dialect: Dialect) -> str:
+    """Return the SQL without comments and text literals, except those that mean the time."""
     kept = []
     for part in parts(sql, dialect):
         is_text = part.kind == "quoted" and part.text.endswith("'")
         if part.kind != "comment":
-            kept.append("''" if is_text and part.text.lower() != "'now'" else part.text)
+            kept.append("''" if is_text and not re.fullmatch(dialect.time, part.text, re.IGNORECASE) else part.text)
     return "".join(kept)
