@@ -240,7 +240,7 @@ class World:
     def pass_time(self, span: timedelta) -> None:
         self.clock.time += span
         self.time_file.write_text(self.now.isoformat())
-        # Temporary files are as old as the clock of the machine says, which stands still here.
+        # Temporary files have dates of the machine, whose clock does not follow this one.
         if span >= timedelta(days=1):
             for path in self.temporary():
                 os.utime(path, (0, 0))
