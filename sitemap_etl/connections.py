@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from sitemap_etl.dialects import POSTGRESQL, Dialect, dialect_of
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 
@@ -47,8 +48,6 @@ _AIRFLOWS: Final = frozenset(
     ).split()
 )
 """Extras that Airflow's hooks read themselves. Drivers don't need them."""
-_FILES: Final = ("sqlite", "duckdb")
-"""Databases that consist of one file."""
 _SECRETS: Final = (
     *("password", "sslpassword", "passwd", "token", "secret"),
     *("oauth_client_secret", "scram_client_key", "scram_server_key"),
@@ -70,10 +69,9 @@ class Connection(Frozen):
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def dialect(self) -> str:
-        """The database's kind: postgresql, sqlite, mysql, or the scheme without its driver."""
-        kind = self.scheme.partition("+")[0]
-        return {"postgres": "postgresql", "mariadb": "mysql"}.get(kind, kind)
+    def dialect(self) -> Dialect:
+        """The database's kind."""
+        return dialect_of(self.scheme)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -91,10 +89,11 @@ class Connection(Frozen):
         scheme = self.scheme
         if not scheme:
             raise ConfigError("the connection has no conn_type, which says what kind of database it is: postgres, say")
-        if self.dialect in _FILES:
-            return f"{self.dialect}:///{quote(self.schema)}"
-        if self.dialect == "postgresql":
-            scheme = "postgresql"
+        dialect = self.dialect
+        if dialect.address == "file":
+            return f"{dialect.name}:///{quote(self.schema)}"
+        if dialect.address == "libpq":
+            scheme = dialect.name
             if unknown := sorted(set(extra) - _LIBPQ):
                 said = f"the connection has the parameter {unknown[0]!r}, which PostgreSQL's client does not know"
                 raise ConfigError(said)
@@ -103,7 +102,7 @@ class Connection(Frozen):
         query = {**defaults, **{name: _text(value) for name, value in extra.items()}}
         # libpq reads %20 but not + as a space.
         tail = f"?{urlencode(query, quote_via=quote)}" if query else ""
-        path = f"/{quote(self.schema, safe='/')}" if self.schema or self.dialect == "postgresql" else ""
+        path = f"/{quote(self.schema, safe='/')}" if self.schema or dialect.address == "libpq" else ""
         return f"{scheme}://{f'{login}@' if login else ''}{places}{path}{tail}"
 
     def redact(self, text: str) -> str:
@@ -183,11 +182,11 @@ def _from_json(text: str) -> Connection:
         raise ConfigError(_jdbc(""))
     found = {name: str(given.get(name) or "") for name in ("login", "password", "schema")}
     host = str(given.get("host") or "")
-    if scheme.startswith(_FILES):
+    if dialect_of(scheme).address == "file":
         return Connection(scheme.partition("+")[0], schema=host or found["schema"], extra=extra)
     hosts = tuple((name, port) for name in host.split(",")) if host or port else ()
     made = Connection(scheme, hosts=hosts, extra=extra, **found)
-    return _with_dsn(made) if made.dialect == "postgresql" else made
+    return _with_dsn(made) if made.dialect.address == "libpq" else made
 
 
 def _from_uri(text: str) -> Connection:
@@ -197,7 +196,7 @@ def _from_uri(text: str) -> Connection:
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
         raise ConfigError(f"the connection is not a URI: expected, for example, {_EXAMPLE}")
     scheme = scheme.lower()
-    if scheme.startswith(_FILES):
+    if dialect_of(scheme).address == "file":
         # A relative path has three slashes, an absolute one four.
         folder, slash, below = rest.partition("?")[0].partition("/")
         return Connection(scheme.partition("+")[0], schema=unquote(folder + slash + below if folder else below))
@@ -262,7 +261,7 @@ def _with_dsn(made: Connection) -> Connection:
             )
         hosts = tuple((host, int(port) if port else None) for host, port in zip(named, ports, strict=True))
         below = Connection(
-            "postgresql",
+            POSTGRESQL.name,
             words.pop("user", ""),
             words.pop("password", ""),
             hosts if any(host or port for host, port in hosts) else (),
@@ -281,7 +280,7 @@ def _with_dsn(made: Connection) -> Connection:
 
 def _jdbc(text: str) -> str:
     kind = re.match(r"jdbc:([a-z]{2,20}):", text.lower())
-    example = _EXAMPLE if kind is None else _EXAMPLE.replace("postgresql", kind[1], 1)
+    example = _EXAMPLE if kind is None else _EXAMPLE.replace(POSTGRESQL.name, kind[1], 1)
     return f"is a JDBC connection, which only Java reads; write it without jdbc:, with the login in it: {example}"
 
 

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.columns import CONTENT
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
-from sitemap_etl.diff import EXTENSIONS, places
+from sitemap_etl.diff import places
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frames import CHANGES, EXAMPLES, SNAPSHOT, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
@@ -467,7 +468,7 @@ class _Shards:
             state = self.manifest.sections.get(entry.section, SectionState())
             rows = stretch(self.run.state.snapshot(entry.snapshot), low, high)
             owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
-            shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))
+            shown = pa.array(combine([hash_column(rows.column(name)) for name in CONTENT]))
             plain = rows.select(["loc", "lastmod", "fingerprint"]).columns
             tables.append(pa.table([*plain, *owner, shown], schema=_ROWS))
         rows = pa.concat_tables(tables).combine_chunks()

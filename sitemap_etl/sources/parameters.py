@@ -9,6 +9,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final, Literal
 
+from sitemap_etl.dialects import Dialect
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 
@@ -17,16 +18,6 @@ Value = None | bool | int | float | Decimal | str | date | datetime
 
 _NAME: Final = r"(?<![\w:\])\"'`]):(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 """A parameter. After a word, a bracket or a quote, a colon is a slice (`a[x:y]`) or a path instead."""
-_COMMON: Final = (r"--[^\n]*", r"::", r'"(?:[^"]|"")*"')
-_STANDARD_TEXT: Final = r"'(?:[^']|'')*'"
-_ESCAPED_TEXT: Final = r"'(?:[^'\\]|\\.|'')*'"
-_SYNTAX: Final[dict[str, tuple[str, ...]]] = {
-    "postgresql": (r"(?<!\w)[eE]" + _ESCAPED_TEXT, _STANDARD_TEXT, *_COMMON, r"(?<!\w)\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"),
-    "sqlite": (_STANDARD_TEXT, *_COMMON, r"`[^`]*`", r"\[[^\]]*\]"),
-    "duckdb": (r"(?<!\w)[eE]" + _ESCAPED_TEXT, _STANDARD_TEXT, *_COMMON, r"(?<!\w)\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"),
-    "mysql": (_ESCAPED_TEXT, r"#[^\n]*", r"--[^\n]*", r'"(?:[^"\\]|\\.|"")*"', r"`[^`]*`"),
-}
-_OTHER: Final = (_STANDARD_TEXT, *_COMMON)
 
 
 class Part(Frozen):
@@ -36,14 +27,14 @@ class Part(Frozen):
     text: str
 
 
-def parts(sql: str, dialect: str) -> Iterator[Part]:
+def parts(sql: str, dialect: Dialect) -> Iterator[Part]:
     """Yield the SQL divided at its parameters, quotes and comments. Joined, they are the same text."""
-    pattern = re.compile("|".join((*_SYNTAX.get(dialect, _OTHER), r"(?P<block>/\*)", _NAME)), re.DOTALL | re.ASCII)
+    pattern = re.compile("|".join((*dialect.syntax, r"(?P<block>/\*)", _NAME)), re.DOTALL | re.ASCII)
     at = 0
     while (match := pattern.search(sql, at)) is not None:
         if match.start() > at:
             yield Part("code", sql[at : match.start()])
-        end = _block_end(sql, match.start(), nested=dialect == "postgresql") if match["block"] else match.end()
+        end = _block_end(sql, match.start(), nested=dialect.nested_comments) if match["block"] else match.end()
         text = sql[match.start() : end]
         comment = text.startswith(("--", "#", "/*"))
         yield Part("name" if match["name"] else "comment" if comment else "quoted", text)
@@ -52,7 +43,7 @@ def parts(sql: str, dialect: str) -> Iterator[Part]:
         yield Part("code", sql[at:])
 
 
-def one_statement(sql: str, dialect: str, *, label: str) -> str:
+def one_statement(sql: str, dialect: Dialect, *, label: str) -> str:
     """Return the SQL without its closing semicolon, so that it can be put in parentheses. Line numbers stay the same.
 
     Raise ConfigError unless there is exactly one statement.
@@ -78,7 +69,7 @@ def one_statement(sql: str, dialect: str, *, label: str) -> str:
 
 
 def bind(
-    sql: str, values: Mapping[str, Value], dialect: str, placeholder: Callable[[str], str], *, label: str
+    sql: str, values: Mapping[str, Value], dialect: Dialect, placeholder: Callable[[str], str], *, label: str
 ) -> tuple[str, list[str]]:
     """Return the SQL with `placeholder(name)` for each `:name`, and the names in the order of their first occurrence.
 
@@ -98,18 +89,9 @@ def bind(
     return "".join(out), list(used)
 
 
-def names(sql: str, dialect: str) -> set[str]:
+def names(sql: str, dialect: Dialect) -> set[str]:
     """Return the names of the parameters in the SQL."""
     return {part.text[1:] for part in parts(sql, dialect) if part.kind == "name"}
-
-
-def quoted(name: str, dialect: str) -> str:
-    """Return the quoted name of a column or table, whatever characters it has.
-
-    SQLite reads an unknown name in double quotes as text, so it gets backticks.
-    """
-    mark = "`" if dialect in ("mysql", "sqlite") else '"'
-    return mark + name.replace(mark, mark * 2) + mark
 
 
 def _unknown(name: str, values: Mapping[str, Value], label: str) -> str:

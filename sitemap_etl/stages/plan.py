@@ -21,6 +21,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.robots import find_unreadable, unread_rules
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.sources.databases.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from sitemap_etl.sources.files.completeness import Readiness
 from sitemap_etl.sources.lake import lake
 from sitemap_etl.stages.about import about, note
@@ -41,7 +42,6 @@ from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_public, open_work, state_of
 from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
-from sitemap_etl.stages.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
@@ -64,8 +64,6 @@ from sitemap_etl.web import WebError
 
 _SHOWN: Final = 3
 """Lines of robots.txt that a warning names."""
-_TYPED: Final = ("postgresql", "mysql", "duckdb")
-"""Databases whose columns have the type that they were declared with, whatever is read of them."""
 
 
 def start_run(
@@ -490,10 +488,11 @@ class _Sources:
             return replace(everything, because=because, compared=reading.mirror)
         use = other_use_of_time(source.query, connection.dialect)
         if use is not None:
+            line = also_due(use, connection.dialect)
             self._warn(
                 section,
                 f"the SELECT names the time ({use}), so rows can appear without being changed. It is read in full "
-                f"every run. To read only what changed, add beside the comparison with :since:\n  {also_due(use)}",
+                f"every run. To read only what changed, add beside the comparison with :since:\n  {line}",
             )
             return replace(everything, because=f"its SELECT names the time ({use})")
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
@@ -508,7 +507,7 @@ class _Sources:
         since = datetime.fromisoformat(reading.since)
         found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
         dialect = self.environment.connection(source.database).dialect
-        typed = dialect in _TYPED
+        typed = dialect.types == "columns"
         column = dated_by_day(source.query, dialect, found, source.overlap)
         if column is not None:
             self._warn(

@@ -18,17 +18,17 @@ import pyarrow.types as pt
 from sitemap_etl import sources
 from sitemap_etl.advice import shell_word
 from sitemap_etl.connections import Connection, parse
+from sitemap_etl.dialects import DUCKDB, Dialect, database_suffixes, dialect_of_file
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.sample import readable
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session
-from sitemap_etl.sources.databases.catalog import LIMITED, Catalog, Indexes, Table
+from sitemap_etl.sources.databases.catalog import Catalog, Indexes, Table
 from sitemap_etl.sources.files.files import NothingFound
 from sitemap_etl.sources.files.recognition import Recognized, recognize
 from sitemap_etl.sources.lake import lake
-from sitemap_etl.sources.parameters import quoted
 from sitemap_etl.stages.run import Environment
 
 ROWS: Final = 1_000
@@ -40,13 +40,8 @@ _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://|jdbc:|\{")
 _CONNECTION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TABLE_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 _EXPORT_NAME: Final = re.compile(r"\.(csv|tsv|txt|jsonl?|ndjson|parquet|pq|gz|bz2|zst|xz|zip)$", re.IGNORECASE)
-_DATABASE_NAME: Final = re.compile(r"\.(duckdb|ddb|sqlite3?|db3?)$", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
 """Connection IDs that an environment variable can name."""
-_DATABASE_FILES: Final = ((0, b"SQLite format 3\0", "sqlite"), (8, b"DUCK", "duckdb"))
-"""Signatures of database files: position, bytes, dialect. https://www.sqlite.org/fileformat.html,
-https://duckdb.org/docs/stable/internals/storage
-"""
 
 
 class Beginning(Frozen):
@@ -63,7 +58,7 @@ class Beginning(Frozen):
     folders: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     relation: str = "source"
-    dialect: str = "duckdb"
+    dialect: Dialect = DUCKDB
     indexes: Indexes = field(default_factory=Indexes)
     about: int | None = None
 
@@ -84,11 +79,11 @@ class Database(Frozen):
         """Return a section of one table. Binary columns are skipped, because they can be pictures."""
         dialect = self.connection.dialect
         relation = table.relation(dialect)
-        limit = f" LIMIT {ROWS}" if dialect in LIMITED else ""
+        limit = f" LIMIT {ROWS}" if dialect.limit else ""
         every = f"SELECT * FROM {relation}{limit}"  # noqa: S608 - a table of its own
         schema = sources.probe_database(self.connection, every, session=_SESSION, label=self.id)
         schema = pa.schema([entry for entry in schema if not pt.is_binary(entry.type)])
-        columns = ", ".join(quoted(name, dialect) for name in schema.names) or "1 AS nothing"
+        columns = ", ".join(dialect.quoted(name) for name in schema.names) or "1 AS nothing"
         query = f"SELECT {columns} FROM {relation}{limit}"  # noqa: S608 - as above
         (split,) = sources.plan_database(self.connection, query, session=_SESSION, label=self.id)
         batches = sources.read(split, connection=self.connection, query=query, session=_SESSION, batch_rows=ROWS)
@@ -124,8 +119,8 @@ def find_database(text: str, environment: Environment) -> Database | None:
         return None
     path = Path(text)
     if path.exists():
-        kind = _kind_of_file(path)
-        return None if kind is None else _named(parse(f"{kind}:///{quote(str(path.absolute()))}"), None, environment)
+        dialect = _dialect_of(path)
+        return None if dialect is None else _named(parse(_address_of(dialect, path)), None, environment)
     if _CONNECTION_ID.fullmatch(text) and not _EXPORT_NAME.search(text):
         try:
             return Database(text, environment.connection(text))
@@ -135,12 +130,16 @@ def find_database(text: str, environment: Environment) -> Database | None:
     return None
 
 
-def _kind_of_file(path: Path) -> str | None:
+def _dialect_of(path: Path) -> Dialect | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        first = file.read(16)
-    return next((kind for at, mark, kind in _DATABASE_FILES if first[at:].startswith(mark)), None)
+        return dialect_of_file(file.read(16))
+
+
+def _address_of(dialect: Dialect, path: Path) -> str:
+    """Return the URI of a database file, the same from any folder."""
+    return f"{dialect.name}:///{quote(str(path.absolute()))}"
 
 
 def _is_known(connection_id: str, environment: Environment) -> bool:
@@ -149,8 +148,8 @@ def _is_known(connection_id: str, environment: Environment) -> bool:
 
 def _named(connection: Connection, text: str | None, environment: Environment) -> Database:
     """Return the database with the connection ID that the environment has for it, or a proposed one."""
-    if text is None or connection.dialect in ("sqlite", "duckdb"):
-        text = f"{connection.dialect}:///{quote(str(Path(connection.schema).absolute()))}"  # from any folder the same
+    if text is None or connection.dialect.address == "file":
+        text = _address_of(connection.dialect, Path(connection.schema))
     for variable, value in environment.environ.items():
         if variable.startswith("AIRFLOW_CONN_") and value.strip() == text:
             return Database(variable.removeprefix("AIRFLOW_CONN_").lower(), connection)
@@ -211,7 +210,7 @@ def _recognized(text: str) -> Recognized:
     try:
         return recognize(text)
     except NothingFound as error:
-        if "/" in text or _EXPORT_NAME.search(text) or _DATABASE_NAME.search(text):
+        if "/" in text or _EXPORT_NAME.search(text) or text.lower().endswith(database_suffixes()):
             raise
         if _TABLE_NAME.fullmatch(text) and installed("pyiceberg"):
             return IcebergSource(iceberg=text)

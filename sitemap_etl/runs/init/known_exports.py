@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import is_list, is_text
+from sitemap_etl.dialects import DUCKDB
 from sitemap_etl.duckdb_session import opened
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Found
 from sitemap_etl.runs.init.layouts import Known, known
-from sitemap_etl.sources.parameters import quoted
 
 _ENVELOPES: Final = 10
 """Maximum number of lines that are envelopes of a list of rows."""
@@ -59,11 +59,11 @@ def _repeated(rows: pa.Table, found: Found) -> Known | None:
     pairs = rows.select([address.column, images]).drop_null().group_by([address.column, images]).aggregate([])
     if pairs.num_rows == len(pc.unique(pairs.column(address.column))):
         return None
-    loc, image = quoted(address.column, "duckdb"), quoted(images, "duckdb")
+    loc, image = DUCKDB.quoted(address.column), DUCKDB.quoted(images)
     selected = [f"{loc} AS loc"]
-    selected += [] if found.title is None else [f"max({quoted(found.title, 'duckdb')}) AS title"]
+    selected += [] if found.title is None else [f"max({DUCKDB.quoted(found.title)}) AS title"]
     selected.append(f"list(DISTINCT {image} ORDER BY {image}) FILTER (WHERE nullif({image}, '') IS NOT NULL) AS images")
-    selected += [f"max({name}) AS {name}" for name in (quoted(one, "duckdb") for one in _further(found))]
+    selected += [f"max({name}) AS {name}" for name in (DUCKDB.quoted(one) for one in _further(found))]
     query = "SELECT\n  " + ",\n  ".join(selected) + f"\nFROM source\nGROUP BY {loc}"
     return Known("", query, ("rows with one address are one page, with the images of all of them",))
 
@@ -72,7 +72,7 @@ def _nested(rows: pa.Table) -> Known | None:
     """Return the SELECT for rows within structs or within one list of structs, or None for others."""
     lists = [entry for entry in rows.schema if is_list(entry.type) and pa.types.is_struct(entry.type.value_type)]
     if lists and rows.num_rows <= _ENVELOPES:
-        name = quoted(lists[0].name, "duckdb")
+        name = DUCKDB.quoted(lists[0].name)
         entries, origin = [lists[0].with_name("item").with_type(lists[0].type.value_type)], lists[0].name
         table = f"(SELECT unnest({name}) AS item FROM source)"  # noqa: S608 - the column is quoted
     else:
@@ -83,8 +83,7 @@ def _nested(rows: pa.Table) -> Known | None:
     leaves = [leaf for entry in entries for leaf in _leaves(entry)][:_LEAVES]
     last = Counter(names[-1] for names, _ in leaves)
     selected = [
-        f"{'.'.join(quoted(part, 'duckdb') for part in path)} AS "
-        f"{quoted(names[-1] if last[names[-1]] == 1 else '_'.join(names), 'duckdb')}"
+        f"{DUCKDB.quoted(*path)} AS {DUCKDB.quoted(names[-1] if last[names[-1]] == 1 else '_'.join(names))}"
         for names, path in leaves
     ]
     query = "SELECT\n  " + ",\n  ".join(selected) + f"\nFROM {table}"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from sitemap_etl.dialects import DUCKDB
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.sources.parameters import quoted
 
 _NAMED: Final = re.compile(r"\{([^{}]+)\}")
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -270,7 +270,7 @@ def _select(layout: Layout, names: Mapping[str, str], further: Iterable[str], fo
     for name, value in (("title", _first(layout.title, names)), ("images", images)):
         selected += [] if value is None else [f"{value} AS {name}"]
     for column in further:
-        name = quoted(column, "duckdb")
+        name = DUCKDB.quoted(column)
         selected.append(f"max({name}) AS {name}" if layout.group else name)
     parts = [f"SELECT{_BATCH}{f',{_BATCH}'.join(selected)}", f"FROM {_filled(layout.rows, names)}"]
     conditions = [text for one in layout.where if (text := _filled(one, names)) is not None]
@@ -314,7 +314,7 @@ def _numbered(text: str, names: Mapping[str, str]) -> list[str | None]:
 
 
 def _identifier(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else quoted(name, "duckdb")
+    return name if _PLAIN.fullmatch(name) else DUCKDB.quoted(name)
 
 
 def _key(name: str) -> str:

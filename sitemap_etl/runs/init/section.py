@@ -16,8 +16,6 @@ from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
 from sitemap_etl.runs.init.lastmod_rule import lastmod_lines
 from sitemap_etl.runs.init.text import block, flow, line, listed, one_line, scalar, shown, written
-from sitemap_etl.sources.databases.catalog import LIMITED
-from sitemap_etl.sources.parameters import quoted
 
 _KEYED: Final = frozenset({"database", "delta", "iceberg"})
 """Sources that can have a key."""
@@ -25,7 +23,6 @@ _TRUE: Final = frozenset({"1", "t", "true", "y", "yes"})
 _FALSE: Final = frozenset({"0", "f", "false", "n", "no"})
 """Words that DuckDB reads as booleans, in any case."""
 _SCHEME: Final = "https://"
-_SLASH: Final = "'/'"
 _SPLIT_ROWS: Final = 500_000
 """Target rows per proposed split."""
 _PARTS: Final = (2, 64)
@@ -152,25 +149,23 @@ class _Section:
             column: f"{column}_key" if column in taken else column for column in others if column not in named
         }
         self._names |= named
-        expressions = {name: quoted(column, dialect) for column, name in self._names.items()}
+        expressions = {name: dialect.quoted(column) for column, name in self._names.items()}
         if found.address is None:
             expressions["loc"] = "NULL"
         elif self.prefix:
             expressions["loc"] = self._joined(found.address.column)
-        as_named = (name if dialect in LIMITED else quoted(name, dialect) for name in expressions)
+        as_named = (name if dialect.lower_case else dialect.quoted(name) for name in expressions)
         selected = ",\n  ".join(
-            text if text == quoted(name, dialect) else f"{text} AS {alias}"
+            text if text == dialect.quoted(name) else f"{text} AS {alias}"
             for (name, text), alias in zip(expressions.items(), as_named, strict=True)
         )
         return f"SELECT\n  {selected}\nFROM {self.beginning.relation}"
 
     def _joined(self, column: str) -> str:
-        name = quoted(column, self.beginning.dialect)
+        dialect = self.beginning.dialect
+        name = dialect.quoted(column)
         text = "'" + self.prefix.replace("'", "''") + "'"
-        path = name if self.prefix == _SCHEME else f"ltrim({name}, '/')"
-        if self.beginning.dialect == "mysql":
-            return f"concat({text}, {name if self.prefix == _SCHEME else f'trim(LEADING {_SLASH} FROM {name})'})"
-        return f"{text} || {path}"
+        return dialect.concat.format(text, name if self.prefix == _SCHEME else dialect.ltrim.format(name))
 
     def _called(self, column: str) -> str:
         """Return the name of a source column in rules."""
@@ -210,8 +205,8 @@ class _Section:
         ids.sort(key=lambda column: column.casefold() != "id")
         if not ids or "loc" in columns:
             return ""
-        name = quoted(ids[0], self.beginning.dialect)
-        path = f"concat('/p/', {name})" if self.beginning.dialect == "mysql" else f"'/p/' || {name}"
+        dialect = self.beginning.dialect
+        path = dialect.concat.format("'/p/'", dialect.quoted(ids[0]))
         how = "write {} AS loc" if self.is_database else "add to from: query: SELECT *, {} AS loc FROM source"
         return f". If addresses contain {shown(ids[0])}, {how.format(path)}"
 
@@ -249,7 +244,7 @@ class _Section:
             )
         changed = found.dates
         if self.is_database and self.beginning.indexes.unique and changed is not None:
-            name = quoted(changed.column, self.beginning.dialect)
+            name = self.beginning.dialect.quoted(changed.column)
             yield one_line(
                 f"    # to read only what changed, add to the SELECT: WHERE ({name} >= :since OR {name} IS NULL)"
             )

@@ -16,21 +16,19 @@ from typing import Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import GRPC, Dialect
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import installed
-from sitemap_etl.sources.databases import adbc
+from sitemap_etl.sources.databases import adbc, alchemy
 from sitemap_etl.sources.databases.session import Statement
 from sitemap_etl.sources.parameters import Value, bind
 
-_FLIGHT: Final = ("grpc", "flightsql")
-"""Schemes of Flight SQL, also with `+tls`, `+tcp` or `+unix` behind them."""
 
-
-def driver_of(dialect: str) -> str | None:
+def _library_of(dialect: Dialect) -> str | None:
     """Return the library of a database's driver, or the name of its manifest. None if no driver is installed."""
     import adbc_driver_manager
 
-    name = "flightsql" if dialect in _FLIGHT else dialect
+    name = dialect.adbc or dialect.name
     package = f"adbc_driver_{name}"
     if package.isidentifier() and installed(package):
         return str(importlib.import_module(package)._driver_path())
@@ -43,12 +41,16 @@ def driver_of(dialect: str) -> str | None:
 
 
 def rows(
-    connection: Connection, driver: str, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
+    connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
     Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
+    driver = _library_of(connection.dialect)
+    if driver is None:
+        yield from alchemy.rows(connection, sql, values, statement.session, label=label)
+        return
     import adbc_driver_manager
     from adbc_driver_manager import dbapi
 
@@ -72,7 +74,7 @@ def rows(
 
 def options_of(connection: Connection) -> dict[str, str]:
     """Return the driver's options for this connection. Raise ConfigError for extras that can't be used."""
-    return _OPTIONS.get(connection.dialect, _usual)(connection) | _own(connection)
+    return _OPTIONS.get(connection.dialect.address, _usual)(connection) | _own(connection)
 
 
 def _own(connection: Connection) -> dict[str, str]:
@@ -98,7 +100,7 @@ def _flight(connection: Connection) -> dict[str, str]:
 
     https://arrow.apache.org/adbc/current/driver/flight_sql.html
     """
-    place = Connection(connection.scheme.replace("flightsql", "grpc"), hosts=connection.hosts).uri
+    place = Connection(connection.scheme.replace(connection.dialect.name, GRPC.name), hosts=connection.hosts).uri
     login = {"username": connection.login, "password": connection.password}
     return {"uri": place} | {name: value for name, value in login.items() if value}
 
@@ -136,9 +138,9 @@ def _bigquery(connection: Connection) -> dict[str, str]:
 
 
 _OPTIONS: Final[dict[str, Callable[[Connection], dict[str, str]]]] = {
-    **dict.fromkeys(_FLIGHT, _flight),
-    "snowflake": _snowflake,
-    "bigquery": _bigquery,
+    "host": _flight,
+    "account": _snowflake,
+    "project": _bigquery,
 }
 _REFUSED: Final = frozenset({"UNAUTHENTICATED", "UNAUTHORIZED"})
 _INVALID: Final = frozenset(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import Dialect
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import installed
 from sitemap_etl.sources.databases.session import Session
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import engine as alchemy
 
 _FETCH_ROWS: Final = 10_000
-_PACKAGES: Final = {
-    "mssql": "pyodbc",
-    "oracle": "oracledb",
-    "snowflake": "snowflake-sqlalchemy",
-    "bigquery": "sqlalchemy-bigquery",
-    "redshift": "sqlalchemy-redshift",
-    "trino": "trino[sqlalchemy]",
-    "databricks": "databricks-sqlalchemy",
-    "clickhouse": "clickhouse-sqlalchemy",
-}
 
 
 def rows(
@@ -44,17 +35,17 @@ def rows(
 
     Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
-    kind = connection.dialect
+    dialect = connection.dialect
     if not installed("sqlalchemy"):
-        raise _driver_missing(kind, label)
+        raise _driver_missing(dialect, label)
     import sqlalchemy
 
     # text() has its own parameter syntax, so all other colons are escaped.
-    marked, used = bind(sql, values, kind, lambda name: f"\0{name}", label=label)
+    marked, used = bind(sql, values, dialect, lambda name: f"\0{name}", label=label)
     text = sqlalchemy.text(marked.replace(":", "\\:").replace("\0", ":"))
     bound = {name: values[name] for name in used}
     try:
-        with _connected(connection, kind, label) as opened:
+        with _connected(connection, label) as opened:
             fetched = session.fetch_rows or _FETCH_ROWS
             result = opened.execution_options(stream_results=True, max_row_buffer=fetched).execute(text, bound)
             yield from _batches(result, label, fetched)
@@ -80,14 +71,14 @@ def _batches(result: alchemy.CursorResult[Any], label: str, rows: int) -> Iterat
 
 
 @contextmanager
-def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchemy.Connection]:
+def _connected(connection: Connection, label: str) -> Iterator[alchemy.Connection]:
     import sqlalchemy
 
     try:
         # Parameters can be secrets from the environment, so messages don't show them.
         engine = sqlalchemy.create_engine(connection.uri, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True)
     except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
-        raise _driver_missing(kind, label) from error
+        raise _driver_missing(connection.dialect, label) from error
     with engine.connect() as opened:
         try:
             yield opened
@@ -96,10 +87,9 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
             opened.invalidate()
 
 
-def _driver_missing(kind: str, label: str) -> ConfigError:
-    package = _PACKAGES.get(kind, "the SQLAlchemy dialect and driver of that database")
-    hint = f"install its ADBC driver, or sqlalchemy and {package}"
-    return ConfigError(f"{label}: this environment has no driver for {kind} databases: {hint}")
+def _driver_missing(dialect: Dialect, label: str) -> ConfigError:
+    hint = f"install its ADBC driver, or sqlalchemy and {dialect.sqlalchemy}"
+    return ConfigError(f"{label}: this environment has no driver for {dialect.name} databases: {hint}")
 
 
 _GUESSES: Final[tuple[tuple[type, pa.DataType], ...]] = (

@@ -13,7 +13,8 @@ import functools
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Final
+from importlib import import_module
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -69,7 +70,7 @@ def probe_database(
     session: Session | None = None,
     label: str = "the database",
 ) -> pa.Schema:
-    """Return the columns of the SELECT without reading its rows. SQLite's types are taken from the first rows.
+    """Return the columns of the SELECT without reading its rows. If types belong to values, the first rows decide.
 
     Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
@@ -78,16 +79,10 @@ def probe_database(
     if {SPLIT_FROM, SPLIT_TO} <= names(sql, connection.dialect):
         values |= dict.fromkeys((SPLIT_FROM, SPLIT_TO))
     session = session or Session()
-    types = sqlite_types(connection, sql, values, session, label, limit=_TYPE_SAMPLE_ROWS).get("types")
+    types = types_of_values(connection, sql, values, session, label, limit=_TYPE_SAMPLE_ROWS).get("types")
     nothing = f"SELECT * FROM ({sql}\n) source WHERE 1 = 0"  # noqa: S608 - the site's own SELECT; values are bound
     found = next(iter(rows(connection, nothing, values, session, label=label, types=types)))
     return plain_schema(found.schema, label=label)
-
-
-_CLOCKS: Final = {
-    "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now",
-    "mysql": "SELECT utc_timestamp(6) AS now",
-}
 
 
 def clock(connection: Connection, *, session: Session | None = None, label: str = "the database") -> datetime:
@@ -95,7 +90,7 @@ def clock(connection: Connection, *, session: Session | None = None, label: str 
 
     Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
-    sql = _CLOCKS.get(connection.dialect, "SELECT current_timestamp AS now")
+    sql = connection.dialect.clock
     (row,) = pa.Table.from_batches(rows(connection, sql, {}, session or Session(), label=label)).to_pylist()
     found = datetime.fromisoformat(row["now"]) if isinstance(row["now"], str) else row["now"]
     if not isinstance(found, datetime):
@@ -135,29 +130,12 @@ def rows(
     """Yield the result through the driver for the connection, an empty batch first. `dates`: see `read_database`."""
 
     def read(statement: Statement) -> Iterator[pa.RecordBatch]:
-        kind = connection.dialect
-        if kind == "postgresql":
-            from sitemap_etl.sources.databases import postgres
-
-            return postgres.rows(connection, sql, values, statement, label=label, snapshot=snapshot)
-        if kind == "sqlite":
-            from sitemap_etl.sources.databases import sqlite
-
-            return sqlite.rows(connection, sql, values, statement, label=label, types=types)
-        if kind == "duckdb":
-            from sitemap_etl.sources.databases import duckdb_file
-
-            return duckdb_file.rows(connection, sql, values, statement, label=label)
-        if kind == "mysql":
-            from sitemap_etl.sources.databases import mysql
-
-            return mysql.rows(connection, sql, values, statement, label=label)
-        from sitemap_etl.sources.databases import adbc_drivers, alchemy
-
-        driver = adbc_drivers.driver_of(kind)
-        if driver is not None:
-            return adbc_drivers.rows(connection, driver, sql, values, statement, label=label)
-        return alchemy.rows(connection, sql, values, statement.session, label=label)
+        more = {"types": types, "snapshot": snapshot}
+        given = {name: value for name, value in more.items() if value is not None}
+        found: Iterator[pa.RecordBatch] = driver_of(connection).rows(
+            connection, sql, values, statement, label=label, **given
+        )
+        return found
 
     with closing(attended(read, session, label=label)) as found:
         for batch in found:
@@ -168,7 +146,7 @@ def rows(
             yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
-def sqlite_types(
+def types_of_values(
     connection: Connection,
     sql: str,
     values: Mapping[str, Value],
@@ -177,10 +155,17 @@ def sqlite_types(
     *,
     limit: int | None = None,
 ) -> dict[str, dict[str, str]]:
-    """Return SQLite's column types over all rows, or the first `limit`, for a split. Empty for other databases."""
-    if connection.dialect != "sqlite":
+    """Return the column types over all rows, or the first `limit`, for a split. Empty if columns have types."""
+    if connection.dialect.types != "values":
         return {}
-    from sitemap_etl.sources.databases import sqlite
-
-    find = functools.partial(sqlite.column_types, connection, sql, values, label=label, limit=limit)
+    find = functools.partial(driver_of(connection).column_types, connection, sql, values, label=label, limit=limit)
     return {"types": answered(find, session, label=label)}
+
+
+def driver_of(connection: Connection) -> Any:
+    """Return the module that reads a database, loaded now.
+
+    Its `rows` returns the result of a SELECT. If types belong to values, it also has `column_types` and `typed_rows`;
+    if snapshots can be shared, `exported`.
+    """
+    return import_module(connection.dialect.driver)

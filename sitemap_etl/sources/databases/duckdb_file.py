@@ -14,15 +14,14 @@ import duckdb
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import DUCKDB, SQLITE, dialect_of_file
 from sitemap_etl.duckdb_session import MEMORY, first_words, opened
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources.databases.session import Statement
 from sitemap_etl.sources.files.query import select
-from sitemap_etl.sources.parameters import Value, bind, quoted
+from sitemap_etl.sources.parameters import Value, bind
 
 _FETCH_ROWS: Final = 65_536
-_SQLITE: Final = b"SQLite format 3\0"
-"""Beginning of SQLite files: https://www.sqlite.org/fileformat.html."""
 _AS_TEXT: Final = ("INTERVAL", "BIT", "TIME WITH TIME ZONE", "UHUGEINT", "BIGNUM", "UNION")
 """Types that Arrow or Parquet doesn't support, or not in their whole range."""
 
@@ -38,7 +37,7 @@ def rows(
     if not path.is_file():
         raise InvalidSource(f"{label}: there is no DuckDB database at {path}")
     _demand_duckdb(path, label)
-    text, used = bind(sql, values, "duckdb", lambda name: f"${name}", label=label)
+    text, used = bind(sql, values, DUCKDB, lambda name: f"${name}", label=label)
     try:
         with opened(str(path)) as database, statement.cancelled_by(database.interrupt):
             relation = select(database, text, {name: values[name] for name in used}, label=label)
@@ -58,7 +57,7 @@ def _demand_duckdb(path: Path, label: str) -> None:
     Other errors are left to DuckDB.
     """
     with suppress(OSError), path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
+        if dialect_of_file(file.read(16)) is SQLITE:
             raise InvalidSource(
                 f"{label}: {path} is a database of SQLite: write sqlite:/// in place of duckdb:/// in its connection"
             )
@@ -66,7 +65,7 @@ def _demand_duckdb(path: Path, label: str) -> None:
 
 def _cast(relation: Any) -> Any:
     """Return the relation with unsupported types cast to text."""
-    names = [quoted(name, "duckdb") for name in relation.columns]
+    names = [DUCKDB.quoted(name) for name in relation.columns]
     awkward = [str(kind).startswith(_AS_TEXT) for kind in relation.types]
     if not any(awkward):
         return relation

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import KeyKind
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.sources.parameters import Value, quoted
+from sitemap_etl.sources.parameters import Value
 
-Kind = Literal["int", "date", "timestamp", "timestamptz", "uuid", "text", "bytes"]
 SPLIT_FROM, SPLIT_TO = "split_from", "split_to"
-WIDEST: Final[dict[Kind, tuple[Value, Value]]] = {
+WIDEST: Final[dict[KeyKind, tuple[Value, Value]]] = {
     "int": (-(2**63), 2**63 - 1),
     "date": (date(1000, 1, 1), date(9999, 12, 31)),
     "uuid": ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"),
@@ -32,13 +32,13 @@ class Key(Frozen):
     """A column to split by. `named`: the SELECT compares it itself. `as_text`: it is compared as text."""
 
     column: str
-    kind: Kind
+    kind: KeyKind
     named: bool = False
     as_text: bool = False
 
     def of(self, connection: Connection) -> str:
         """Return the SQL expression that is compared and ordered."""
-        name = quoted(self.column, connection.dialect)
+        name = connection.dialect.quoted(self.column)
         return f"CAST({name} AS text)" if self.as_text else name
 
     def bound(self, name: str, connection: Connection) -> str:
@@ -46,7 +46,7 @@ class Key(Frozen):
         if self.kind == "uuid":
             return f"CAST(:{name} AS uuid)"
         if self.kind == "bytes":
-            return f"decode(:{name}, 'hex')" if connection.dialect == "postgresql" else f"unhex(:{name})"
+            return connection.dialect.from_hex.format(f":{name}")
         return f":{name}"
 
 
@@ -93,12 +93,12 @@ class Range(Frozen):
         return f"SELECT * FROM ({sql}\n) source WHERE {condition}"  # noqa: S608 - the site's own SELECT; values are bound
 
 
-def family(kind: Kind) -> Kind:
+def family(kind: KeyKind) -> KeyKind:
     """Return the kind whose bounds apply to a key of this kind."""
     return "date" if kind in ("timestamp", "timestamptz") else kind
 
 
-def widest(kind: Kind) -> tuple[Value, Value]:
+def widest(kind: KeyKind) -> tuple[Value, Value]:
     """Return the lowest and highest bounds of a key of this kind, for a SELECT that names the bounds."""
     return WIDEST[family(kind)]
 
@@ -107,7 +107,7 @@ def _packed(value: Value) -> int | str | None:
     return value.isoformat() if isinstance(value, date) else value if isinstance(value, int | str) else None
 
 
-def _unpacked(value: Any, kind: Kind) -> Value:
+def _unpacked(value: Any, kind: KeyKind) -> Value:
     if value is None or kind not in ("date", "timestamp", "timestamptz"):
         return value  # type: ignore[no-any-return] # JSON holds an int, text or null here
     return date.fromisoformat(value) if kind == "date" else datetime.fromisoformat(value)

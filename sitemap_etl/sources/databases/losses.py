@@ -18,40 +18,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import Dialect
 from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.databases.database import rows
 from sitemap_etl.sources.databases.keys import SPLIT_FROM, SPLIT_TO, WIDEST, Key, Range, family, widest
 from sitemap_etl.sources.databases.session import Session
-from sitemap_etl.sources.parameters import Value, one_statement, parts, quoted
+from sitemap_etl.sources.parameters import Value, one_statement, parts
 from sitemap_etl.sources.splits import Split
-
-_COLUMNS: Final = {
-    "postgresql": """
-        SELECT n.nspname::text AS place, c.relname::text AS name, NOT a.attnotnull AS nullable,
-            EXISTS (SELECT 1 FROM pg_catalog.pg_index i
-                    WHERE i.indrelid = c.oid AND i.indisprimary AND i.indkey::text = a.attnum::text) AS is_primary
-        FROM pg_catalog.pg_attribute a
-        JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE a.attname = :split_column AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p')""",
-    "sqlite": """
-        SELECT '' AS place, t.name AS name, c."notnull" = 0 AND c.pk = 0 AS nullable,
-            c.pk = 1 AND (SELECT max(o.pk) FROM pragma_table_info(t.name) o) = 1 AS is_primary
-        FROM sqlite_master t JOIN pragma_table_info(t.name) c
-        WHERE c.name = :split_column AND t.type = 'table'""",
-    "mysql": """
-        SELECT c.table_schema AS place, c.table_name AS name, c.is_nullable = 'YES' AS nullable,
-            c.column_key = 'PRI' AND 1 = (
-                SELECT count(*) FROM information_schema.columns o WHERE o.table_schema = c.table_schema
-                AND o.table_name = c.table_name AND o.column_key = 'PRI') AS is_primary
-        FROM information_schema.columns c
-        WHERE c.column_name = :split_column AND c.table_schema = database()""",
-    "duckdb": """
-        SELECT c.schema_name AS place, c.table_name AS name, c.is_nullable AS nullable, EXISTS (
-            SELECT 1 FROM duckdb_constraints() k WHERE k.table_oid = c.table_oid
-            AND k.constraint_type = 'PRIMARY KEY' AND k.constraint_column_names = [c.column_name]) AS is_primary
-        FROM duckdb_columns() c WHERE c.column_name = :split_column AND NOT c.internal""",
-}
 
 _STAND_IN: Final = {"int": "0", "date": "'1970-01-01'", "uuid": f"'{WIDEST['uuid'][0]}'", "text": "''"}
 """SQL of a substitute for nulls, by the family of the key."""
@@ -124,15 +98,14 @@ class _Look(Frozen):
     def columns(self, sql: str, column: str) -> list[_Column]:
         """Return the columns of that name in the tables that the SELECT names; none if that can't be looked up."""
         dialect = self.connection.dialect
-        lookup = _COLUMNS.get(dialect)
         found: list[dict[str, Any]] = []
-        if lookup is not None:
+        if dialect.columns is not None:
             with suppress(InvalidSource, Refused):
-                found = self.table(lookup, {"split_column": column}).to_pylist()
+                found = self.table(dialect.columns, {"split_column": column}).to_pylist()
         code = "".join(part.text for part in parts(sql, dialect) if part.kind != "comment")
         return [
             _Column(
-                ".".join(quoted(part, dialect) for part in (one["place"], one["name"]) if part),
+                dialect.quoted(*filter(None, (one["place"], one["name"]))),
                 bool(one["nullable"]),
                 bool(one["is_primary"]),
             )
@@ -148,7 +121,7 @@ def _nulls(
 
     `values`: an empty range.
     """
-    name = quoted(key.column, look.connection.dialect)
+    name = look.connection.dialect.quoted(key.column)
     given = f"coalesce({key.column}, {_STAND_IN[family(key.kind)]})"
     hint = (
         f"write {given} >= :{SPLIT_FROM} AND {given} < "
@@ -179,7 +152,7 @@ def _nulls(
 
 def _beyond(look: _Look, key: Key, columns: Sequence[_Column]) -> list[str]:
     """Return warnings about values outside all bounds, such as the last day of the year 9999, for the same SELECTs."""
-    name = quoted(key.column, look.connection.dialect)
+    name = look.connection.dialect.quoted(key.column)
     low, high = widest(key.kind)
     least, most = key.bound("low", look.connection), key.bound("high", look.connection)
     warnings: list[str] = []
@@ -195,7 +168,7 @@ def _beyond(look: _Look, key: Key, columns: Sequence[_Column]) -> list[str]:
     return warnings
 
 
-def _cares(sql: str, column: str, dialect: str) -> bool:
+def _cares(sql: str, column: str, dialect: Dialect) -> bool:
     """Return True if the SELECT handles rows without a value in the column."""
     code = "".join(part.text for part in parts(sql, dialect) if part.kind != "comment")
     name = rf'(?:\w+\.)?["`]?(?<!\w){re.escape(column)}(?!\w)["`]?'

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import MYSQL
 from sitemap_etl.errors import ConfigError, Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.databases.mysql_packets import Broken, Lost, ServerError, Values, blocks
@@ -41,7 +42,7 @@ def rows(
             _connected(connection, statement.session, label) as opened,
             statement.cancelled_by(lambda: _kill(connection, opened.thread_id(), label)),
         ):
-            text, _ = bind(sql, values, "mysql", lambda name: str(opened.escape(_bound(values[name]))), label=label)
+            text, _ = bind(sql, values, MYSQL, lambda name: str(opened.escape(_bound(values[name]))), label=label)
             # The list of processes and the slow log show the statement, and not who the program is.
             opened.query(f"/* {statement.session.name} */ {text}", unbuffered=True)
             warnings = yield from _batches(opened, label)

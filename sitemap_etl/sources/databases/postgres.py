@@ -20,10 +20,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import POSTGRESQL
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources.databases import adbc
 from sitemap_etl.sources.databases.postgres_types import castings, plain
-from sitemap_etl.sources.databases.session import Limit, Session, Statement
+from sitemap_etl.sources.databases.session import Limit, Session, SnapshotGone, Statement
 from sitemap_etl.sources.parameters import Value, bind
 
 BATCH_BYTES_HINT: Final = 4 * 1024 * 1024
@@ -43,10 +44,6 @@ _CASTS: Final[tuple[tuple[type, str], ...]] = (
 )
 
 
-class SnapshotGone(Unavailable):
-    """The server doesn't have the snapshot, or no longer."""
-
-
 def rows(
     connection: Connection,
     sql: str,
@@ -60,7 +57,7 @@ def rows(
 
     Raise ConfigError, InvalidSource, Denied, Unavailable (SnapshotGone).
     """
-    text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
+    text, used = bind(sql, values, POSTGRESQL, lambda name: _placeholder(name, values), label=label)
     settings = [
         "set_config('TimeZone', 'UTC', true)",
         "set_config('transaction_read_only', 'on', true)",

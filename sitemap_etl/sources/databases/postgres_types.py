@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl.arrow import is_list, with_elements, with_fields
+from sitemap_etl.dialects import POSTGRESQL
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.instants import FIRST, FIRST_DAY, LAST, LAST_DAY
 from sitemap_etl.sources.batches import check_names
-from sitemap_etl.sources.parameters import quoted
 
 _EXACT: Final = 2.0**53
 _EPOCH_DAYS: Final = 10_957
@@ -46,7 +46,7 @@ def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
     if not any(casts):
         return sql
     check_names(schema.names, label=label)
-    names = [quoted(name, "postgresql") for name in schema.names]
+    names = [POSTGRESQL.quoted(name) for name in schema.names]
     shown = [
         name if cast is None else f"{cast.format(name)} AS {name}" for name, cast in zip(names, casts, strict=True)
     ]

@@ -25,14 +25,14 @@ import pyarrow.types as pt
 
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import KeyKind
 from sitemap_etl.errors import ConfigError, InvalidSource
-from sitemap_etl.sources.databases.database import rows, sqlite_types
-from sitemap_etl.sources.databases.keys import SPLIT_FROM, SPLIT_TO, WIDEST, Key, Kind, Range, family, widest
+from sitemap_etl.sources.databases.database import driver_of, rows, types_of_values
+from sitemap_etl.sources.databases.keys import SPLIT_FROM, SPLIT_TO, WIDEST, Key, Range, family, widest
 from sitemap_etl.sources.databases.session import Session, attended
-from sitemap_etl.sources.parameters import Value, names, one_statement, quoted
+from sitemap_etl.sources.parameters import Value, names, one_statement
 from sitemap_etl.sources.splits import Split
 
-_ONE_IN: Final = 64
 _KEPT: Final = 20_000
 """Minimum values of a sample that are kept. At twice as many, every second one is dropped."""
 _ENOUGH: Final = 100
@@ -44,17 +44,6 @@ _NAME: Final = "sitemap_etl_key"
 
 With a name from the SELECT, ORDER BY would refer to the displayed column.
 """
-_CHANCE: Final = {
-    "postgresql": f"random() < {1 / _ONE_IN}",
-    "mysql": f"rand() < {1 / _ONE_IN}",
-    "sqlite": f"random() % {_ONE_IN} = 0",
-    "duckdb": f"random() < {1 / _ONE_IN}",
-}
-_TRIALS: Final[dict[str, tuple[Kind, ...]]] = {"postgresql": ("int", "date", "uuid"), "sqlite": ("int", "text")}
-_USUAL_TRIALS: Final[tuple[Kind, ...]] = ("int", "date")
-"""Kinds with bounds beyond every value. In SQLite, text has such bounds, because it is ordered by bytes."""
-_COMPARED_AS_ORDERED: Final = ("text", "character varying", "uuid")
-"""PostgreSQL's text types whose comparison with a bound matches their order."""
 _KINDS: Final = "numbers, dates, timestamps, text or UUIDs"
 _NUMBERS: Final = "of this database, numbers, dates and timestamps"
 
@@ -83,7 +72,7 @@ def plan_database(
             raise ConfigError(
                 f"{label} names :{SPLIT_FROM} and :{SPLIT_TO}: give the column and the parts under split:"
             )
-        return [Split("database", label, sqlite_types(connection, sql, values, session, label))]
+        return [Split("database", label, types_of_values(connection, sql, values, session, label))]
     column, parts = split
     if not 1 <= parts <= limits.SPLITS_PER_SECTION:
         raise ConfigError(f"{label}: split.parts is {parts}: expected 1 to {limits.SPLITS_PER_SECTION}")
@@ -98,7 +87,7 @@ def plan_database(
     ranges = [Range(key, first, last) for first, last in itertools.pairwise(edges)]
     if named:
         values |= dict(zip((SPLIT_FROM, SPLIT_TO), widest(key.kind), strict=True))
-    types = sqlite_types(connection, sql, values, session, label)
+    types = types_of_values(connection, sql, values, session, label)
     return [Split("database", f"{label}, {one}", {"key": one.pack()} | types) for one in ranges]
 
 
@@ -107,6 +96,7 @@ class _Look:
 
     def __init__(self, connection: Connection, session: Session, column: str, parts: int, label: str) -> None:
         self.connection = connection
+        self.dialect = connection.dialect
         self.session = session
         self.column = column
         self.parts = parts
@@ -114,15 +104,15 @@ class _Look:
 
     def at_table(self, table: str, *, named: bool) -> tuple[Key, list[Value]]:
         """Return bounds from a sample of a table, as `at`. PostgreSQL reads one in 64 of its blocks."""
-        name = ".".join(quoted(part, self.connection.dialect) for part in table.split("."))
+        name, blocks = self.dialect.quoted(*table.split(".")), self.dialect.blocks
         try:
-            key, cuts = self.at(name, {}, sampled=f"{name} TABLESAMPLE SYSTEM ({100 / _ONE_IN})")
+            key, cuts = self.at(name, {}, sampled=None if blocks is None else blocks.format(name))
         except InvalidSource as error:
             raise InvalidSource(
                 f"{error}\n  split.bounds_from: needs a table with the column {self.column!r}, both spelt as in the "
                 "database"
             ) from error
-        if named and family(key.kind) not in self._trials:
+        if named and family(key.kind) not in self.dialect.trials:
             raise self._no_bounds()
         return replace(key, named=named), cuts
 
@@ -130,14 +120,14 @@ class _Look:
         """Return bounds for a SELECT that names them. Only a trial shows what its key can be compared with."""
         empty: Key | None = None
         problem: InvalidSource | None = None
-        for trial in self._trials:
+        for trial in self.dialect.trials:
             bounds = dict(zip((SPLIT_FROM, SPLIT_TO), WIDEST[trial], strict=True))
             try:
                 key, cuts = self.at(f"({sql}\n) source", {**values, **bounds}, expected=trial)
             except InvalidSource as error:
                 problem = problem or error
                 continue
-            if family(key.kind) not in self._trials:
+            if family(key.kind) not in self.dialect.trials:
                 raise self._no_bounds()
             if family(key.kind) != trial:
                 continue  # MySQL compares whatever it is given
@@ -149,47 +139,42 @@ class _Look:
         return empty, []
 
     def at(
-        self, relation: str, values: Mapping[str, Value], *, sampled: str | None = None, expected: Kind = "int"
+        self, relation: str, values: Mapping[str, Value], *, sampled: str | None = None, expected: KeyKind = "int"
     ) -> tuple[Key, list[Value]]:
         """Return the key, and the beginnings of all parts but the first, or none if there are no rows.
 
         `relation`: the text after FROM. `sampled`: the same for a part of its rows, if the database can do that.
         `expected`: the kind of a key that has no values and no type.
         """
-        if self.connection.dialect == "sqlite":
-            key, ordered = self._sqlite_sample(relation, values, expected)
+        if self.dialect.types == "values":
+            key, ordered = self._sample_of_values(relation, values, expected)
         else:
             key = self._key(relation, values)
-            if self.connection.dialect not in _CHANCE:
+            if self.dialect.chance is None:
                 return key, self._equal_widths(key, relation, values)
             ordered = self._sample(key, relation, values, sampled)
         return key, self._quantiles(ordered)
-
-    @property
-    def _trials(self) -> tuple[Kind, ...]:
-        return _TRIALS.get(self.connection.dialect, _USUAL_TRIALS)
 
     def _key(self, relation: str, values: Mapping[str, Value]) -> Key:
         """Return the key by the type of the column, for which no row is read; by its least value where types are of
         values.
         """
-        name = quoted(self.column, self.connection.dialect)
-        typed = self.connection.dialect in _CHANCE
+        name = self.dialect.quoted(self.column)
+        typed = self.dialect.types == "columns"
         looked = f"{name} AS k FROM {relation} WHERE 1 = 0" if typed else f"min({name}) AS k FROM {relation}"
         with self._hinting():
             batches = list(self._rows(f"SELECT {looked}", values))
         if not typed and not any(batch.column("k").drop_null() for batch in batches):
             return Key(self.column, "int")  # no rows
         kind = self._kind(batches[0].schema.field("k").type)
-        if kind == "text" and self.connection.dialect == "postgresql":
-            # Without a row, the type of an expression is all that is looked at.
-            asked = f"SELECT pg_typeof((SELECT {name} FROM {relation} LIMIT 0))::text AS k"  # noqa: S608 - as above
+        if kind == "text" and self.dialect.text_type is not None:
+            asked = self.dialect.text_type.format(name, relation)
             found = pa.Table.from_batches(self._rows(asked, values))["k"][0].as_py()
-            # A citext, an enum or a char(n) is ordered in another way than the text it is compared with.
-            return Key(self.column, "uuid" if found == "uuid" else "text", as_text=found not in _COMPARED_AS_ORDERED)
+            as_text = found not in self.dialect.ordered_texts
+            return Key(self.column, "uuid" if found == "uuid" else "text", as_text=as_text)
         return Key(self.column, kind)
 
-    def _kind(self, kind: pa.DataType) -> Kind:
+    def _kind(self, kind: pa.DataType) -> KeyKind:
         if pt.is_integer(kind) or pt.is_decimal(kind) or pt.is_floating(kind):
             return "int"
         if pt.is_timestamp(kind):
@@ -204,10 +189,10 @@ class _Look:
 
     def _sample(self, key: Key, relation: str, values: Mapping[str, Value], sampled: str | None) -> pa.Array:
         """Return values of the key in the database's order: from one row in 64, or from all rows if those are few."""
-        name, chance = key.of(self.connection), _CHANCE[self.connection.dialect]
+        name, chance = key.of(self.connection), self.dialect.chance
         shown = f"CAST({name} AS text)" if key.kind == "uuid" else name
         attempts = [(relation, chance), (relation, "1 = 1")]
-        if sampled is not None and self.connection.dialect == "postgresql":
+        if sampled is not None:
             attempts.insert(0, (sampled, "1 = 1"))
         for source, condition in attempts:
             asked = f"SELECT {shown} AS {_NAME} FROM {source} WHERE {name} IS NOT NULL AND {condition} ORDER BY {name}"  # noqa: S608 - as above
@@ -221,18 +206,18 @@ class _Look:
                 break
         return found.values
 
-    def _sqlite_sample(self, relation: str, values: Mapping[str, Value], expected: Kind) -> tuple[Key, pa.Array]:
-        """Return bounds as `_sample` does, with the kind of the values, because a column of SQLite has none."""
-        from sitemap_etl.sources.databases import sqlite
-
-        name = quoted(self.column, "sqlite")
+    def _sample_of_values(self, relation: str, values: Mapping[str, Value], expected: KeyKind) -> tuple[Key, pa.Array]:
+        """Return bounds as `_sample` does, with the kind of the values, because the column has none."""
+        name = self.dialect.quoted(self.column)
         shown = f"CASE typeof({name}) WHEN 'blob' THEN hex({name}) ELSE CAST({name} AS TEXT) END AS {_NAME}"
-        for condition in (_CHANCE["sqlite"], "1 = 1"):
+        for condition in (self.dialect.chance, "1 = 1"):
             asked = (
                 f"SELECT typeof({name}) AS kind, {shown} FROM {relation} "  # noqa: S608 - as above
                 f"WHERE {name} IS NOT NULL AND {condition} ORDER BY {name}"
             )
-            read = functools.partial(sqlite.typed_rows, self.connection, asked, values, label=self.label)
+            read = functools.partial(
+                driver_of(self.connection).typed_rows, self.connection, asked, values, label=self.label
+            )
             with self._hinting():
                 found = pa.Table.from_batches(attended(read, self.session, label=self.label))
             if len(found) >= _ENOUGH * self.parts:

@@ -63,6 +63,10 @@ class Stopped(Exception):
     """The client was stopped while it waited."""
 
 
+class SnapshotGone(Unavailable):
+    """The server doesn't have the snapshot, or no longer."""
+
+
 class Statement:
     """A statement of a session. The driver's thread defines its cancellation; any thread can cancel it."""
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack, closing
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused
-from sitemap_etl.sources.databases.database import rows
-from sitemap_etl.sources.databases.session import Session, attended
+from sitemap_etl.sources.databases.database import driver_of, rows
+from sitemap_etl.sources.databases.session import Session, SnapshotGone, attended
 
 
 class SharedSnapshot:
@@ -28,11 +28,9 @@ class SharedSnapshot:
 
     def name(self) -> str:
         """Return the name for `read`. Raises errors of reading."""
-        from sitemap_etl.sources.databases import postgres
-
         with self._taking:
             if self._name is None:
-                exported = functools.partial(postgres.exported, self._connection, label=self._label)
+                exported = functools.partial(driver_of(self._connection).exported, self._connection, label=self._label)
                 held = self._open.enter_context(closing(attended(exported, self._session, label=self._label)))
                 self._name = next(held)
             return self._name
@@ -44,19 +42,13 @@ class SharedSnapshot:
     @classmethod
     def possible(cls, connection: Connection, session: Session, *, label: str) -> bool:
         """Return True if the database has such snapshots, and other connections can read them. Raise Unavailable."""
-        if connection.dialect != "postgresql":
+        if not connection.dialect.snapshots:
             return False
-        from sitemap_etl.sources.databases import postgres
-
         shared = cls(connection, session, label=label)
         try:
             for _ in rows(connection, "SELECT 1 AS one", {}, session, label=label, snapshot=shared.name()):
                 pass
-        except (
-            InvalidSource,
-            Refused,
-            postgres.SnapshotGone,
-        ):  # another product with that protocol, or several servers
+        except (InvalidSource, Refused, SnapshotGone):  # another product with that protocol, or several servers
             return False
         finally:
             shared.close()

@@ -28,11 +28,12 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.dialects import SQLITE
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.sources.batches import check_names
 from sitemap_etl.sources.databases import adbc
 from sitemap_etl.sources.databases.session import Session, Statement
-from sitemap_etl.sources.parameters import Value, bind, quoted
+from sitemap_etl.sources.parameters import Value, bind
 
 _BATCH_ROWS: Final = 65_536
 _PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''", "null": "''"}
@@ -55,11 +56,10 @@ def rows(
     types = column_types(connection, sql, values, statement, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
     wanted = ", ".join(
-        shown.get(kind, "{}").format(quoted(name, "sqlite")) + f" AS {quoted(name, 'sqlite')}"
-        for name, kind in types.items()
+        shown.get(kind, "{}").format(SQLITE.quoted(name)) + f" AS {SQLITE.quoted(name)}" for name, kind in types.items()
     )
     # The first row sets the types for the driver, even if the first batches have only nulls.
-    prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {quoted(name, 'sqlite')}" for name, kind in types.items())
+    prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {SQLITE.quoted(name)}" for name, kind in types.items())
     settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
     first = True
     for batch in typed_rows(connection, settled, values, statement, label=label):
@@ -88,7 +88,7 @@ def column_types(
     names = next(iter(typed_rows(connection, nothing, values, statement, label=label))).schema.names
     folded = {name.casefold(): name for name in reversed(names)}  # SQLite ignores case, too
     check_names([folded.get(_RENAMED.sub("", name).casefold(), name) for name in names], label=label)
-    kinds = ", ".join(f"group_concat(DISTINCT typeof({quoted(name, 'sqlite')}))" for name in names)
+    kinds = ", ".join(f"group_concat(DISTINCT typeof({SQLITE.quoted(name)}))" for name in names)
     bound = "" if limit is None else f" LIMIT {limit}"
     over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above
     found = pa.Table.from_batches(typed_rows(connection, over, values, statement, label=label))
@@ -126,7 +126,7 @@ def typed_rows(
     Raises as `rows`.
     """
     order: dict[str, int] = {}
-    text, used = bind(sql, values, "sqlite", lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
+    text, used = bind(sql, values, SQLITE, lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
     path = Path(connection.schema)
     if not path.is_file():
         raise InvalidSource(f"{label}: there is no SQLite database at {path}")

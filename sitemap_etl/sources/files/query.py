@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from sitemap_etl import limits
+from sitemap_etl.dialects import DUCKDB
 from sitemap_etl.duckdb_session import (
     MEMORY,
     ambiguous_names,
@@ -63,7 +64,7 @@ def plan_query(
     result; the columns that they are made from are needed of the tables.
     Raise `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    bound, _ = bind(sql, params or {}, "duckdb", lambda name: f"${name}", label=label)
+    bound, _ = bind(sql, params or {}, DUCKDB, lambda name: f"${name}", label=label)
     of = {
         name: _described(export, note, _needed_of(bound, name, needed), files if name == SOURCE else None)
         for name, export in tables.items()
@@ -265,7 +266,7 @@ def _register(database: Any, tables: Mapping[str, Any], label: str) -> None:
 
 def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
     """Return the relation of one SELECT with its values."""
-    bound, names = bind(sql, params, "duckdb", lambda name: f"${name}", label=label)
+    bound, names = bind(sql, params, DUCKDB, lambda name: f"${name}", label=label)
     return select(database, bound, {name: params[name] for name in names}, label=label)
 
 

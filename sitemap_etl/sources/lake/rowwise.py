@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
+from sitemap_etl.dialects import DUCKDB
 from sitemap_etl.duckdb_session import beyond_a_row, distinct_schema, parsed, restored_schema
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings.sources import SOURCE
@@ -31,7 +32,7 @@ class RowSelect:
             database.register("source", distinct_schema(source).empty_table())
             relation = attempt(lambda: bound_select(database, sql, self._params, label), label, schemas=[source])
             found = attempt(lambda: relation.limit(0).to_arrow_table(), label).schema
-            text, _ = bind(sql, self._params, "duckdb", lambda name: f"${name}", label=label)
+            text, _ = bind(sql, self._params, DUCKDB, lambda name: f"${name}", label=label)
             parts = parsed(database, text)
             why = beyond_a_row(database, parts, SOURCE)
         if why is not None:
