@@ -225,7 +225,7 @@ def test_after_the_clock_was_set_back_no_row_has_a_future_time() -> None:
     assert marked(result.dated) == [0, 1, 2, 3]
 
 
-# --- rows that stood in another section --------------------------------------------------------------
+# --- rows that were in another section ---------------------------------------------------------------
 
 
 def test_a_moved_row_is_compared_with_its_entry_in_the_other_section() -> None:

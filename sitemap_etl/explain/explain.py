@@ -19,12 +19,13 @@ from sitemap_etl.explain.reports import Asked, Report, Rows, reports, set_aside
 from sitemap_etl.explain.spellings import alike, differences, on_site, spellings
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.views import RECENT
+from sitemap_etl.stages.rules import url_rules
 from sitemap_etl.stages.run import Environment, open_run, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import read_attempt
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.store import State
-from sitemap_etl.urls import UrlRules, canonical_url, canonicalize
+from sitemap_etl.urls import canonical_url, canonicalize
 
 _TENTHS: Final = 10
 _LINKS: Final = 100
@@ -48,7 +49,7 @@ class _Explainer:
 
     def __init__(self, site: Site, urls: Sequence[str], environment: Environment) -> None:
         self.site = site
-        self.rules = UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip))
+        self.rules = url_rules(site)
         self.work = open_work(site, environment)
         self.state = State(self.work, site.name, site.site)
         self.current = self.state.current()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -60,7 +61,9 @@ class Pages(Frozen):
         self._note(what, given, result, owner)
         if self.rules is None:
             return result
-        spelled = urls.as_listed(result, self.rules)
+        # An image or a video is a file, which `urls.slash` does not change.
+        rules = self.rules if what == "alternate" else replace(self.rules, slash="keep")
+        spelled = urls.as_listed(result, rules)
         self.count(f"{what}: too long", texts.lost(result, spelled), given, owner)
         return spelled
 

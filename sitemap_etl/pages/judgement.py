@@ -97,6 +97,14 @@ def modified(headers: Mapping[str, str]) -> int | None:
     return changed
 
 
+def slash_advice(loc: str, target: str) -> str:
+    """Return the rule that lists the target of a redirect, if it differs only in the slash at the end of its path."""
+    (path, *query), (to, *to_query) = loc.split("?", 1), target.split("?", 1)
+    if query != to_query or path.removesuffix("/") != to.removesuffix("/") or path == to:
+        return ""
+    return f", which only differs in the slash. To list that form: urls: {{slash: {'add' if to > path else 'strip'}}}"
+
+
 def _moment(text: str) -> int | None:
     try:
         return int(parsedate_to_datetime(text).timestamp())

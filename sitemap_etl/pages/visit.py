@@ -37,6 +37,7 @@ from sitemap_etl.pages.judgement import (
     markup_faults,
     modified,
     says_the_same,
+    slash_advice,
 )
 from sitemap_etl.pages.markup import Markup, is_html, read_markup
 from sitemap_etl.robots import CrawlRules
@@ -274,7 +275,7 @@ class Visitor:
         """Return the result for a page that redirects. Redirects are followed only on the same host."""
         first, seen = f"status {found.status}", {url}
         target = joined(url, found.moved)
-        to = f"{first} to {shown_address(target)[:200]}"
+        to = f"{first} to {shown_address(target)[:200]}{slash_advice(url, target)}"
         for _ in range(REDIRECTS):
             if target in seen:
                 return Visit(url, (Fault("redirects", f"{to}, in a circle"),))

@@ -24,10 +24,11 @@ from sitemap_etl.dates import DATE, DAY, INSTANT, read
 from sitemap_etl.errors import Refused
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
+from sitemap_etl.stages.rules import url_rules
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Comparison, Difference, Example
 from sitemap_etl.storage import open_storage
-from sitemap_etl.urls import UrlRules, canonicalize
+from sitemap_etl.urls import canonicalize
 from sitemap_etl.web import shown_address
 
 PARTS: Final = 64
@@ -137,8 +138,7 @@ class _Dealt:
 def _as_listed(listing: Listing, run: Run) -> pa.Table:
     """Return the rows of a file there: canonical locs, or the written ones if they can't be made canonical."""
     written = column_of(listing.rows, "loc")
-    urls = run.site.urls
-    canonical = canonicalize(written, UrlRules(run.site.site, urls.same_as, frozenset(urls.strip))).loc
+    canonical = canonicalize(written, url_rules(run.site)).loc
     loc = pc.coalesce(single(canonical), written)
     return pa.table([loc, listing.rows.column("lastmod"), written], schema=_THERE)
 

@@ -16,7 +16,7 @@ from sitemap_etl.config import Section, Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.explain.lookup import PublishedSet, Shelf
 from sitemap_etl.frames import CHANGES
-from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.stages.rules import rules_of, url_rules
 from sitemap_etl.stages.run import Environment, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import changes_of_run, notification_of
@@ -27,7 +27,7 @@ from sitemap_etl.state.mirror import KEY, OWN, bucket_of, read_mirror, rows_with
 from sitemap_etl.state.records import Checked, Manifest, Splits
 from sitemap_etl.state.store import read_document
 from sitemap_etl.transform import transform
-from sitemap_etl.urls import UrlRules, canonicalize
+from sitemap_etl.urls import canonicalize
 
 
 class Traces:
@@ -48,7 +48,7 @@ class Traces:
                 "A publish was interrupted, and what is public is not known. Nothing was changed; run the site, then "
                 "forget"
             )
-        self.rules = UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip))
+        self.rules = url_rules(site)
         self.rows = 0
         self.manifests = {key: self._manifest(key) for key in self.keys(layout.MANIFESTS)}
         self.mirrors = {key: read_mirror(self.work, key) for key in self._mirror_keys()}

@@ -168,6 +168,14 @@ class Urls(Settings):
         description="`reject` for a source whose addresses are absolute or begin with a slash: other values, such as "
         "`Total`, are rejected. By default they are paths.",
     )
+    slash: Literal["add", "strip", "keep"] = Field(
+        default="keep",
+        description="`add` a slash to the end of each path, `strip` it, or `keep` both forms. `add` leaves files "
+        "(`/a.pdf`) as they are.",
+    )
+    slash_except: Annotated[Several[Pattern], _LIST] = Field(
+        default=(), description="Patterns of paths to which `slash` does not apply.", examples=[["/api/"]]
+    )
     exclude: Annotated[Several[Pattern], _LIST] = Field(
         default=(),
         description="Path patterns as in robots.txt (`*` is any text, `$` the end). Matching URLs are excluded.",

@@ -25,13 +25,19 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
             raise ConfigError(f"sections.{section.name}.news.language: {error}") from error
     return Rules(
         settings=section,
-        urls=UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip), site.urls.bare == "allow"),
+        urls=url_rules(site, bare=site.urls.bare == "allow"),
         clock=Clock(now),
         deleted=section.source.deleted if isinstance(section.source, DatabaseSource) else None,
         hook=hook_of(section) if section.transform else None,
         exclude=site.urls.exclude,
         robots=robots,
     )
+
+
+def url_rules(site: Site, *, bare: bool = True) -> UrlRules:
+    """Return the URL rules of a site. `bare`: values without a leading slash are paths."""
+    urls = site.urls
+    return UrlRules(site.site, urls.same_as, frozenset(urls.strip), bare, urls.slash, urls.slash_except)
 
 
 def hook_of(section: Section) -> Hook:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import over, single
+from sitemap_etl.arrow import mask_of, over, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.placeholders import find_placeholders
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Findings, Text, encode, scan
+from sitemap_etl.urls.slashes import with_slash_rule
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected, spell
 
 _CHUNK_BYTES: Final = 1 << 29
@@ -46,9 +47,9 @@ class Canonical(Frozen):
 
     They are arrays if an array came in and chunked where a chunked one did, or if the array holds
     more than 512 MiB. `normalized` counts the listed rows that stood in another spelling in the source (a
-    relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
-    as "foreign origin" have, most first. `bare`: how many rows without a leading slash were
-    joined to the site, and one.
+    relative path joined to the site is none, nor is a slash that `urls.slash` adds). `foreign` counts the
+    origins that most of the rows rejected as "foreign origin" have, most first. `bare`: how many rows
+    without a leading slash were joined to the site, and one.
     """
 
     loc: pa.Array | pa.ChunkedArray
@@ -66,7 +67,7 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str 
     Raise `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
-    return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip))
+    return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip, rules))
 
 
 def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = None) -> Canonical:
@@ -87,16 +88,16 @@ def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
     Releases before this one listed them so. Null for the others.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, judges=False)
-    found = _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip)).loc
+    found = _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip, rules)).loc
     return single(found)
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
-    """Return canonical URLs of any host. Those of the site are as listed: on its origin, without stripped parameters.
+    """Return canonical URLs of any host. Those of the site are as listed: on its origin, and by all of its rules.
 
     Null if the result would be too long.
     """
-    if not (rules.same_as or rules.strip):
+    if not (rules.same_as or rules.strip) and rules.slash == "keep":
         return urls
     ours = np.zeros(len(urls), np.bool_)
     for origin_ in (rules.site, *rules.same_as):
@@ -109,12 +110,16 @@ def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
 
 
 class _Pass(Frozen):
-    """Facts that are the same for all batches of a column. `origins`: those of the site, or none if any host is."""
+    """Facts that are the same for all batches of a column. `origins`: those of the site, or none if any host is.
+
+    `rules`: of the site, for its pages only.
+    """
 
     normalizer: Normalizer
     site: str | None
     origins: tuple[str, ...]
     strip: frozenset[str]
+    rules: UrlRules | None = None
 
 
 class _Part(Frozen):
@@ -127,7 +132,7 @@ class _Part(Frozen):
 def _column(column: pa.Array | pa.ChunkedArray, known: _Pass) -> Canonical:
     chunked = isinstance(column, pa.ChunkedArray)
     parts = [
-        _part(piece, known)
+        _slashed(_part(piece, known), known.rules)
         for chunk in (column.chunks if chunked else [column])
         for text in _texts(chunk)
         for piece in _pieces(text)
@@ -206,6 +211,19 @@ def _part(array: pa.Array, known: _Pass) -> _Part:
     if clean.all():
         return _Part(base, np.full(rows, -1, np.int8), int(changed.sum()))
     return _mend(array, valid & ~clean, base, changed, known)
+
+
+def _slashed(part: _Part, rules: UrlRules | None) -> _Part:
+    """Return the part with the rule for slashes. A URL that is too long with its slash is rejected."""
+    loc = part.loc if rules is None else with_slash_rule(part.loc, rules)
+    if loc is part.loc:
+        return part
+    long = mask_of(pc.greater(pc.binary_length(loc), limits.LOC_LENGTH))
+    if not long.any():
+        return replace(part, loc=loc)
+    codes = part.codes.copy()
+    codes[long] = _CODES["too long"]
+    return replace(part, loc=pc.if_else(pa.array(long), pa.scalar(None, pa.string()), loc), codes=codes)
 
 
 def _encodable(array: pa.Array) -> np.ndarray:

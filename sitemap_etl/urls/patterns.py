@@ -46,12 +46,17 @@ def excluded(locs: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Bo
 
     Raise `ConfigError` naming the patterns that are none.
     """
+    return matching(locs, patterns, "urls.exclude")
+
+
+def matching(locs: pa.Array | pa.ChunkedArray, patterns: Sequence[str], key: str) -> pa.BooleanArray:
+    """Return a mask of the canonical URLs that a pattern matches, as `excluded`. `key`: of the patterns."""
     problems, expressions = [], []
     for pattern in patterns:
         try:
             expressions.append(_expression(check_pattern(pattern)))
         except ValueError as error:
-            problems.append(f"urls.exclude: {error}")
+            problems.append(f"{key}: {error}")
     if problems:
         raise ConfigError(problems)
     return matched(locs, expressions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
@@ -59,6 +59,7 @@ NO_ADDRESSES: Final = frozenset(
 )
 """Reasons for values that are not addresses, although they could be joined to the site."""
 
+Slash = Literal["keep", "add", "strip"]
 STRIP: Final = ("tracking", "sessions")
 """What `urls.strip` may name."""
 
@@ -67,14 +68,17 @@ class UrlRules(Frozen):
     """The rules of a site: its origins, and the parameters to remove from URLs.
 
     `site` and `same_as` are origins (scheme, host, port); other spellings of an origin are made
-    canonical. `bare`: values without a leading slash are paths, too. Raise `ConfigError` naming the key of the
-    site file.
+    canonical. `bare`: values without a leading slash are paths, too. `slash`: add a slash to the end of each
+    path, strip it or keep it, unless a pattern of `slash_except` matches. Raise `ConfigError` naming the key of
+    the site file.
     """
 
     site: str
     same_as: tuple[str, ...] = ()
     strip: frozenset[str] = frozenset()
     bare: bool = True
+    slash: Slash = "keep"
+    slash_except: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "site", _origin_of_key("site", self.site))

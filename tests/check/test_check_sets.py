@@ -346,7 +346,7 @@ def test_a_listing_follows_nested_indexes_and_names_files_it_could_not_read(tmp_
     assert "index-nested" in {code for code, _ in found(checked(tmp_path, files, "sitemap.xml"), tmp_path)}
     listed = {Path(one.name).name: one for one in listings(str(tmp_path / "sitemap.xml"), Options())}
     assert {name: one.problem for name, one in listed.items()} == {
-        "b.xml": "",  # what stands before the break is whole
+        "b.xml": "",  # the elements before the break are whole
         "c.xml": "",
         "gone.xml": "the file does not exist",
     }

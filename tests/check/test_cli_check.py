@@ -148,7 +148,7 @@ def test_against_shows_pages_only_here_only_there_and_with_other_dates(site: Tes
     assert (found["files"], found["both"], found["repeated"]) == (2, 93, 1)
     assert found["only_here"]["count"] == 7
     assert sorted(found["only_there"]["examples"]) == ["https://elsewhere.example/x", "https://shop.example/gone"]
-    assert found["other_lastmod"]["count"] == 92  # ninety have no date there; a time of that day is no other date
+    assert found["other_lastmod"]["count"] == 92  # ninety have no date there; a time on the same day is the same date
     assert found["respelled"] == {"count": 1, "examples": ["HTTPS://SHOP.example/p/%30%30%30092"]}
 
 

@@ -242,7 +242,7 @@ def test_a_rollback_gives_the_same_result_for_any_number_of_ranges(
     counts = {name: (one.added, one.changed, one.removed) for name, one in done.summary.sections.items()}
     assert counts == {"even": (5, 80, 20), "odd": (25, 0, 0)}
     assert len(site.public().locs()) == 200
-    # What the next run reads is as it was before the rollback, and is dated so.
+    # The next run reads the rows from before the rollback, and gives them the same dates.
     again = {name: (one.added, one.changed) for name, one in site.night(4).summary.sections.items()}
     assert again == {"even": (20, 80), "odd": (0, 0)}
     assert {loc: page.lastmod for loc, page in site.public().by_loc().items()} == {

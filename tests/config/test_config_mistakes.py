@@ -127,7 +127,7 @@ returns 404. Use ping.search_console and the Sitemap line of robots.txt
 
 
 WRONG_PLACES = [
-    # what stands below `sections:`, what is said of it
+    # the text below `sections:`, and the message
     ("  pages:\n  from: {csv: a.csv}\n", "5: sections.from: indent `from:` under `pages:`"),
     (
         "  pages:\n  from: {csv: a.csv}\n  where: x\n  other:\n    from: {csv: b.csv}\n",

@@ -69,7 +69,7 @@ class Damage(Trial):
             self._fail([f"{path} is {how}; it {self._ended(done)}"])
         if not (refused and self.plain and self._repaired()):
             there = path.read_bytes() if path.exists() else None
-            if there == damaged:  # no run has written it anew
+            if there == damaged:  # no run has written it again
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(whole)
         self.answer(asked, done, troubled=True)

@@ -52,6 +52,8 @@ URLS: list[dict[str, Any]] = [
     {"strip": ["tracking"], "exclude": ["/x/"]},
     {"same_as": [OLD], "exclude": ["*a/b/c$", "/p/1"]},
     {"same_as": [OLD], "strip": ["tracking"], "respect_robots": True},
+    {"same_as": [OLD], "slash": "add"},
+    {"strip": ["tracking"], "slash": "strip", "slash_except": ["/x/"]},
 ]
 ROBOTS = [[], ["/x/"], ["/p/2", "*colour="]]
 CELLS: dict[str, list[Any]] = {

@@ -240,7 +240,7 @@ class Model:
         if known is None:
             dates_of_new = {newest}
             if newest is None and rule.get("first_seen"):
-                # Whether a section begins anew that was away for a while, or became a view, is left open.
+                # If a section returns or became a view, either result is right.
                 again = self._ever(name) if base is None else base.view != is_view(keys)
                 first = {True, False} if again else {base is None}
                 dates_of_new = {None if began else moment for began in first}
@@ -430,7 +430,7 @@ class Model:
     def _judge_lost(
         night: Night, site_limits: Mapping[str, Any], force: frozenset[str], passed: dict[str, set[str]]
     ) -> None:
-        """Judge sections that were not read and lost pages by what is left, and by what they had within a week."""
+        """Judge sections that were not read and lost pages: compare the rest with the most pages of a week."""
         for name in night.lost:
             limits = {**site_limits, **night.keys(name).get("gates", {})}
             answers = {"min_urls": night.counts[name]["listed"] < limits["min_urls"], "max_drop": None}

@@ -20,6 +20,7 @@ class Spelled:
     page: str = ""  # canonical path and query
     origin: str = ""  # the other origin that it names; the page is listed only where `same_as` has it
     tracking: str = ""  # the parameters that `strip: [tracking]` takes off
+    slash: bool = False  # the path has a slash at its end, which `slash: strip` takes off
     reason: str = ""  # why it is rejected, whatever the settings
 
     def path(self, urls: Mapping[str, Any]) -> tuple[str, str]:
@@ -28,9 +29,17 @@ class Spelled:
             return "", self.reason
         if self.origin and self.origin not in urls.get("same_as", ()):
             return "", "foreign origin"
+        path, mark, query = self.page.partition("?")
         if self.tracking and "tracking" not in urls.get("strip", ()):
-            return f"{self.page}{'&' if '?' in self.page else '?'}{self.tracking}", ""
-        return self.page, ""
+            mark, query = "?", "&".join(filter(None, (query, self.tracking)))
+        return f"{path}{self._slash(path, urls)}{mark}{query}", ""
+
+    def _slash(self, path: str, urls: Mapping[str, Any]) -> str:
+        """Return the slash to add to the path of a page. No page of the model is a file."""
+        rule = urls.get("slash", "keep")
+        if path == "/" or rule == "keep" or any(path.startswith(each) for each in urls.get("slash_except", ())):
+            return "/" if self.slash and path != "/" else ""
+        return "/" if rule == "add" else ""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Return in which files a section's pages may be after a run, given their ranges before it.
+"""The files in which a section's pages can be after a run, given their ranges before it.
 
 A file is a range of locs; its number stays with the range. A range with unchanged pages stays. One over a limit is
 split into equal parts, the left of which keeps the number. Pages after the last published loc get new parts. A file
@@ -104,7 +104,7 @@ class Equal:
         if not counts or (len(counts) == 1 and count <= self.rows):
             return []
         aim = round(self.fill * self.rows, 6)
-        wanted = {ceil(count / aim), ceil(count / max(int(aim), 1))}  # a share of a row is no row
+        wanted = {ceil(count / aim), ceil(count / max(int(aim), 1))}  # rows are whole
         largest = max(self.sizes[loc] for part in parts for loc in part)
         weights = [sum(self.sizes[loc] for loc in part) for part in parts]
         alike = max(counts) - min(counts) <= 1 or max(weights) - min(weights) <= 2 * largest

@@ -87,7 +87,7 @@ class Story(Edits):
         self._night(full=full, ping=ping)
 
     def quiet_night(self, gap: timedelta) -> None:
-        """Run twice: what the second run writes, the first one missed."""
+        """Run twice. The second run must write nothing, or the first one missed a change."""
         self._pass(gap)
         self._night()
         self._pass(timedelta(hours=1))
@@ -241,7 +241,7 @@ class Story(Edits):
         return Asked(night, without, columns, {**options, "sections": only}, tuple(sorted(known)), kept, ping)
 
     def answer(self, asked: Asked, done: Done, *, troubled: bool = False) -> None:
-        """Compare the result of a run, and what it left, with the request.
+        """Compare the result of a run, and its files and state, with the request.
 
         `troubled`: something happened to it, so that it may have ended with an error.
         """

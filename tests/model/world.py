@@ -66,7 +66,7 @@ def path_of(number: int) -> str:
     return f"/p/{number:02}"
 
 
-HOWS = ("plain", "absolute", "bare", "raw", "small", "dots", "fragment", "space", "scheme", "tracking", "old")
+HOWS = ("plain", "absolute", "bare", "raw", "small", "dots", "fragment", "space", "scheme", "tracking", "old", "slash")
 BROKEN = {
     "": "missing loc",
     "NULL": "placeholder",
@@ -100,6 +100,9 @@ def spell(number: int, how: str, origin: str) -> Spelled:
         case "tracking":
             more = "utm_source=mail"
             return Spelled(f"{path}{'&' if '?' in path else '?'}{more}", path, tracking=more)
+        case "slash":
+            before, mark, query = path.partition("?")
+            return Spelled(f"{before.rstrip('/')}/{mark}{query}", path, slash=True)
         case "old":
             return Spelled("https://OLD.example:443" + path, path, origin=OLD)
         case _:
@@ -237,7 +240,7 @@ class World:
     def pass_time(self, span: timedelta) -> None:
         self.clock.time += span
         self.time_file.write_text(self.now.isoformat())
-        # Temporary files are as old as the clock of the machine says, which stands still here.
+        # Temporary files have dates of the machine, whose clock does not follow this one.
         if span >= timedelta(days=1):
             for path in self.temporary():
                 os.utime(path, (0, 0))

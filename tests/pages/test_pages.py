@@ -479,3 +479,23 @@ def test_a_last_modified_header_with_the_current_time_is_ignored(site: Website) 
     site.page("/bad", Last_Modified="yesterday")
     found = visited(site, "/now", "/old", "/bad")
     assert [found[path].modified for path in ("/now", "/old", "/bad")] == [None, 1_605_960_000, None]
+
+
+@pytest.mark.parametrize(
+    ("listed", "target", "rule"),
+    [
+        ("/p", "/p/", "add"),
+        ("/p/?a=1", "/p?a=1", "strip"),
+        ("/p", "/p/?a=1", ""),
+        ("/p", "/P/", ""),
+        ("/p", "/q/", ""),
+    ],
+)
+def test_a_redirect_to_the_other_form_of_a_path_names_the_rule_to_write(
+    site: Website, listed: str, target: str, rule: str
+) -> None:
+    site.answers[listed] = Answer(301, {"Location": target})
+    site.page(target)
+    (fault,) = visited(site, listed)[listed].faults
+    assert fault.kind == "redirects"
+    assert fault.detail.endswith(f"To list that form: urls: {{slash: {rule}}}" if rule else target)

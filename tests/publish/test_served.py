@@ -72,7 +72,7 @@ def test_different_bytes_at_the_public_address_are_a_warning_that_shows_both(
 
 @pytest.mark.parametrize("at", ["/elsewhere/", "/sitemaps/"])
 def test_an_address_that_answers_404_is_a_warning_that_names_it(served: TestSite, at: str) -> None:
-    """robots.txt names the index, so that there is no other warning."""
+    """robots.txt names the index, so no other warning is expected."""
     origin = served.keys["site"]
     (served.folder / "public" / "robots.txt").write_text(f"Sitemap: {origin}{at}sitemap.xml\n")
     served.keys["publish"] = {"to": "./files", "at": f"{origin}{at}"}

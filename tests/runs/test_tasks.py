@@ -303,7 +303,7 @@ def test_a_published_scheduler_run_is_not_planned_again(site: Site, kept: bool) 
     (known,) = read_attempts(open_work(site, OUTSIDE))
     within = datetime.fromisoformat(known.ended) + timedelta(milliseconds=900)
     assert tasks.is_done(site, "shop/tonight", within, OUTSIDE)
-    # One that was deleted, and made anew.
+    # The run was deleted, and another one was created under its name.
     made = datetime.now(UTC) + timedelta(seconds=1)
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").key != started.key
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=made).key != started.key

@@ -95,7 +95,7 @@ Growth = list[dict[str, float]]
 @pytest.fixture(scope="module")
 def growth() -> Growth:
     """Return the costs of a million more rows, run by run."""
-    nights(1_000)  # what is done once in a process is no part of it either
+    nights(1_000)  # caches and imports are filled first
     few, many = nights(FEW), nights(MANY)
     return [{kind: (many[n][kind] - few[n][kind]) * PER_MILLION for kind in many[n]} for n in range(2)]
 

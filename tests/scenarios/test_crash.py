@@ -154,7 +154,7 @@ def until_committed(writes: Sequence[str], *, every: int = 1, also: str = "") ->
         for n in range(1, min(commit + 2, len(writes)))
         if n % every == 0 or writes[n - 1].endswith(DECIDING) or (also and also in writes[n - 1])
     }
-    # What was staged lies in a folder in any case.
+    # Staged files are in a folder in both cases.
     later = range(commit + 2, len(writes) + 1, 12 if every == 1 else len(writes))
     return sampled(writes, sorted({*first, *later, len(writes)}))
 

@@ -140,12 +140,12 @@ def test_a_flipped_bit_between_stages_is_reported_or_changes_no_published_byte(s
     change(site)
     seen = list(staged(site, place, 2))
     finished = site.public().contents()
-    # What lay there at the stage before is no other object now, and is read by the same code.
+    # An object is tried at the first stage that has it: later ones read it with the same code.
     first = {key: stage for stage, key, _ in reversed(seen)}
     cases = [(stage, key) for stage, key, _ in seen if stage in (first[key], "publish")]
     refused: set[str] = set()
     for stage, key in sample(cases, lambda case: (case[0] == "publish", kind_of_key(case[1]))):
-        # A bit of a spool may lie in what nobody reads, such as its end.
+        # Nobody reads some bits of a shuffle file, such as its end, so several are tried.
         for seed in range(3 if key.endswith((".spool", ".index")) else 1):
             place.restore(stage)
             flip(place.files()[key], seed)

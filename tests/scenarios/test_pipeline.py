@@ -283,7 +283,7 @@ def test_a_kept_section_stays_published_and_counts_in_the_totals(site: TestSite)
 
 @pytest.mark.parametrize("staged", ["extract/1-*.parquet", "transform/1-*.spool"])
 def test_a_full_staging_disk_ends_the_run_instead_of_keeping_sections(site: TestSite, staged: str) -> None:
-    """Pages move to a section whose rows can't be staged: if it were kept, no section would list them."""
+    """Pages move to section b, whose rows can't be staged. If b were kept, no section would list these pages."""
     site.section("a", pages(30))
     site.section("b", pages(30, start=100), on_error="keep")
     site.night(1)

@@ -52,7 +52,7 @@ def goods() -> Rows:
 
 
 def articles() -> Rows:
-    """Return pages between those of the goods, one of which is the same."""
+    """Return pages that sort between the pages of the goods, and one page that the goods have too."""
     return [{"loc": f"/p/{n:06}b", "lastmod": "2026-08-01"} for n in range(20)] + [{"loc": "/p/000007"}]
 
 
@@ -232,7 +232,7 @@ def test_a_section_is_rendered_after_a_rollback(site: Quiet) -> None:
     assert rendered(night) == {"goods"}
     assert night.summary.sections["goods"].changed == 1
     settled(site, 4, night)
-    site.goods[3]["title"] = "Page 3"  # as it was on the first night
+    site.goods[3]["title"] = "Page 3"  # the value of the first night
     night = site.run(5)
     assert rendered(night) == {"goods"}
     settled(site, 6, night)
@@ -448,7 +448,7 @@ def test_rows_that_move_to_another_split_are_transformed_but_publish_nothing(par
 
 
 def test_an_unchanged_split_is_transformed_if_its_section_must_be_rendered(site: Quiet) -> None:
-    """The only difference of the articles is what the goods list instead of them."""
+    """The articles are the same, but the goods no longer list one of their pages."""
     site.run(1)
     site.goods.pop(7)
     night = site.run(2)

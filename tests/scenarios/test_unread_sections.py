@@ -1,4 +1,4 @@
-"""Sections that a run does not read: what the time and earlier sections decide about their pages applies."""
+"""Sections that a run does not read: pages still expire, and earlier sections still take pages from them."""
 
 from __future__ import annotations
 

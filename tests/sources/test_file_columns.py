@@ -139,7 +139,7 @@ def test_a_column_that_no_rule_reads_can_have_several_types(site: TestSite, sour
         site.night(2)
 
 
-# --- a CSV whose first row is no header --------------------------------------------------------------
+# --- a CSV whose first row is not a header --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", ["/c,C\n/d,D\n", "/c,C\n", "https://shop.example/c,C\n", "shop.example/c,C\r\n"])

@@ -115,7 +115,7 @@ def test_a_changed_column_type_causes_a_full_read_and_is_never_merged(
 def test_columns_with_unchanged_types_are_read_incrementally_whatever_their_values(
     postgres: Postgres, tmp_path: Path
 ) -> None:
-    """Expressions, numbers without a scale and lists; a run may read nothing, nulls or other values of them."""
+    """The columns are expressions, numbers without a scale and lists. A run can read no value, or only nulls."""
     postgres.execute(
         "CREATE TABLE pages (id int, any_ numeric, tags text[], more jsonb, seen timestamp, "
         "touched timestamptz DEFAULT clock_timestamp())",

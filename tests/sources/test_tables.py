@@ -324,7 +324,7 @@ def test_a_change_feed_yields_only_changed_rows(tmp_path: Path, monkeypatch: pyt
     site.table.delete("id = 60")
     site.table.append(rows(60, 61))
     counts = site.counts(2)
-    # Three deleted, one renamed (as it was, as it is), one new; one renamed twice; one deleted and put again.
+    # Three deleted, one renamed (old and new name), one new; one renamed twice; one deleted and added again.
     assert (counts.extracted, counts.excluded, counts.duplicates) == (3 + 2 + 1 + 4 + 2, 3, 1 + 3 + 1)
     assert site.locs() == (AFTER - {"51"}) | {"fifty-one"}
 

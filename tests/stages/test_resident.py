@@ -59,7 +59,7 @@ def test_a_section_is_in_memory_completely_or_not_at_all() -> None:
     assert resident.admits("first", 600)
     assert not resident.admits("second", 600)
     assert resident.admits("third", 400)
-    assert resident.admits("first", 10_000)  # as it was said of its first split
+    assert resident.admits("first", 10_000)  # its first split was admitted
     assert resident.keep("spool", table(["a", "b"])) is not None
     assert resident.keep("spool", table(["c" * 2_000, "d"])) is None
     assert [one.num_rows for one in resident.rows("spool", "", None)] == [2]

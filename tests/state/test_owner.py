@@ -207,7 +207,7 @@ def test_a_repaired_state_is_refused_for_another_target(tmp_path: Path) -> None:
     assert everything(tmp_path) == before
 
 
-# --- where state lies by default --------------------------------------------------------------------
+# --- the default place of the state --------------------------------------------------------------------
 
 
 def without_work(folder: Path, **keys: Any) -> TestSite:

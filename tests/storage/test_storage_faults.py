@@ -180,7 +180,7 @@ def test_a_persistent_fault_is_reported_as_unavailable_and_leaves_old_or_new_con
             assert f"s3://{line.bucket}" in told[1]
             assert line.contents() in (BEFORE, after)
         else:
-            # Where there is no body to cut, the part of the answer that arrived may say all.
+            # If the answer has no body, its beginning can be all of it.
             assert fault.kind == "truncate"
             assert answer == expected
             assert line.contents() == after

@@ -1,8 +1,7 @@
-"""A laboratory for crashes: runs a site's job in a child process that kills itself at the n-th write.
+"""Run a site's job in a child process that kills itself at the n-th write.
 
-The child is forked, for each job, from a process that has everything imported: a job costs what it does,
-not what Python takes to start. Between two jobs everything the job can see, folder and bucket, can be put
-back to what it was.
+Each child is forked from a process that has imported everything, so a job needs no time for imports. Between
+two jobs the folder and the bucket can be restored.
 
     with Laboratory(tmp_path) as lab:
         lab.site.section(…); lab.run(1); lab.keep()

@@ -271,7 +271,7 @@ class Explorer:
         seen: Mapping[str, Stored],
         mark: str,
     ) -> list[tuple[str, Stored | None]]:
-        # What lies there and is in no index is written before one names it, as a file that is not there.
+        # A file that exists but is in no index is written before an index names it, like a new file.
         changed = sorted(key for key in writes if key in seen and key in seen[INDEX][0])
         new = [key for key in writes if key not in changed]
         takes = {

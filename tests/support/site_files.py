@@ -38,6 +38,8 @@ urls:
   strip: [tracking, sessions]
   exclude: [/internal/, "*/print$"]
   respect_robots: true
+  slash: add
+  slash_except: [/api/]
 recent: 3d
 keep: 30
 sections:
