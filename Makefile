@@ -40,16 +40,17 @@ preflight: check ## in a minute: what a change breaks although nothing is wrong;
 	$(BIN)/python -m pytest -q -n auto -m "not thorough" $(PREFLIGHT)
 
 # Imports, generated pages, names and words of the documentation, marks of mutants, what a command loads, forms of the state.
-PREFLIGHT := $(addprefix tests/test_, $(addsuffix .py, imports words docs config_reference mutants startup records supported \
-	supported_python packages examples))
+PREFLIGHT := $(patsubst %, tests/project/test_%.py, imports words docs mutants supported supported_python examples) \
+	tests/config/test_config_reference.py tests/programs/test_startup.py tests/state/test_records.py
 
 test: export ALL := $(ALL)
 test: $(READY) ## the tests, in minutes (P=urls: of one package; ALL=1: also those marked thorough, and all of every matrix)
-	files=$$($(if $(P),$(BIN)/python -m tests.support.packages $(P),:)) && $(BIN)/python -m tests.support.session $$files
+	$(BIN)/python -m tests.support.session $(P)
 
 MINUTES ?= 60
 # Of these CI tries a sample.
-SAMPLED := $(addprefix tests/test_, $(addsuffix .py, check_strict crash exports_fuzz flips storage_faults))
+SAMPLED := tests/check/test_check_strict.py tests/storage/test_storage_faults.py \
+	$(patsubst %, tests/scenarios/test_%.py, crash exports_fuzz flips)
 soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
 	$(if $(TRIAL),,ALL=1 $(BIN)/python -m pytest -q -n auto --dist loadfile $(SAMPLED))
 	$(BIN)/python -m tests.model --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(TRIAL),--trial $(TRIAL))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from sitemap_etl import frames, limits
+from sitemap_etl import elements, limits
 from sitemap_etl.render import compress, urlset
 
 FILE_ROWS = int(limits.SITEMAP_ROWS * 0.9)
@@ -45,8 +45,8 @@ def nested(rows: int) -> pa.Table:
     alternates = [
         [{"hreflang": tag, "href": loc.replace("/c/", f"/{tag}/c/")} for tag in ("de", "en", "fr-CA")] for loc in locs
     ]
-    table = table.append_column("images", pa.array(images, frames.IMAGES))
-    return table.append_column("alternates", pa.array(alternates, frames.ALTERNATES))
+    table = table.append_column("images", pa.array(images, elements.IMAGES))
+    return table.append_column("alternates", pa.array(alternates, elements.ALTERNATES))
 
 
 def files(table: pa.Table) -> list[list[bytes | memoryview]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +10,10 @@ import pyarrow.compute as pc
 
 from sitemap_etl import kernels, lastmod
 from sitemap_etl.arrow import column_of, data_of, mask_of, nulls, offsets_of
+from sitemap_etl.columns import CONTENT, STORED
 from sitemap_etl.frames import SNAPSHOT, conform, filled, with_column
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash_column
-
-STICKY: Final = ("changefreq", "priority")
-"""They alone never rewrite a file."""
-EXTENSIONS: Final = ("images", "videos", "news", "alternates", "mobile")
-BESIDE: Final = ("fingerprint", "cluster", "hreflang", "title")
-"""Kept in the snapshot, not shown in the sitemap."""
 
 
 class Dating(Frozen):
@@ -113,7 +107,7 @@ def compare(
         lastmod_differs, extension_differs = _differences(fresh, old)
     differs = (lastmod_differs | extension_differs) & found
     beside = np.zeros(len(at), bool)
-    for name in BESIDE:
+    for name in STORED:
         beside |= _unlike(fresh, old, name) & found
     if both.any():
         beside |= both & mask_of(pc.fill_null(pc.not_equal(since, old.column("since")), fill_value=True))
@@ -186,7 +180,7 @@ def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating
 def _differences(one: pa.Table, other: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Return masks of rows whose lastmods differ, and whose other extensions differ."""
     extensions = np.zeros(one.num_rows, bool)
-    for name in EXTENSIONS:
+    for name in CONTENT:
         extensions |= _unlike(one, other, name)
     return _unlike(one, other, "lastmod"), extensions
 

@@ -22,90 +22,20 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import nulls
+from sitemap_etl.columns import COLUMNS, Role
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IMAGES: Final = pa.list_(pa.string())
-"""Absolute canonical URLs."""
 
-RELATION: Final = pa.struct([("relationship", pa.string()), ("value", pa.string())])
-"""`relationship` is allow or deny; `value` the codes, space-separated."""
+def _schema(*without: Role) -> pa.Schema:
+    return pa.schema([(column.name, column.type) for column in COLUMNS if column.role not in without])
 
-VIDEO: Final = pa.struct(
-    [
-        ("thumbnail_loc", pa.string()),
-        ("title", pa.string()),
-        ("description", pa.string()),
-        ("content_loc", pa.string()),
-        ("player_loc", pa.string()),
-        ("duration", pa.string()),
-        ("expiration_date", pa.string()),
-        ("rating", pa.string()),
-        ("view_count", pa.string()),
-        ("publication_date", pa.string()),
-        ("tag", pa.list_(pa.string())),
-        ("family_friendly", pa.string()),
-        ("restriction", RELATION),
-        ("requires_subscription", pa.string()),
-        ("uploader", pa.string()),
-        ("uploader_info", pa.string()),
-        ("platform", RELATION),
-        ("live", pa.string()),
-    ]
-)
-"""Google's video elements in the order of the XSD, each in the text form that is published."""
 
-VIDEOS: Final = pa.list_(VIDEO)
-NEWS: Final = pa.struct(
-    [("name", pa.string()), ("language", pa.string()), ("publication_date", pa.string()), ("title", pa.string())]
-)
-ALTERNATES: Final = pa.list_(pa.struct([("hreflang", pa.string()), ("href", pa.string())]))
-
-PUBLISHED: Final = pa.schema(
-    [
-        ("loc", pa.string()),  # canonical ASCII, not null
-        ("lastmod", pa.string()),  # YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ
-        ("changefreq", pa.string()),
-        ("priority", pa.int8()),  # tenths, 0 to 10
-        ("images", IMAGES),
-        ("videos", VIDEOS),
-        ("news", NEWS),
-        ("alternates", ALTERNATES),
-        ("mobile", pa.bool_()),
-        ("title", pa.string()),  # read by feeds only
-    ]
-)
-"""What a reader of the sitemap sees of a row."""
-
-INVENTORY: Final = pa.schema(
-    [
-        *PUBLISHED.remove(PUBLISHED.get_field_index("lastmod")),
-        ("moment", pa.int64()),  # the lastmod, as `lastmod.moments` has it: render makes text of it
-        ("fingerprint", pa.uint64()),  # of the rule's columns
-        ("signal", pa.uint16()),  # bin of the `percentile_of` column
-        ("cluster", pa.string()),  # the hreflang group
-        ("hreflang", pa.list_(pa.string())),  # this row's languages in its cluster
-        ("row", pa.int64()),  # where the row came from: split << 40 | position in the split (of CSV: its line)
-        ("key", pa.string()),  # what the row is, in a section that keeps a mirror
-    ]
-)
-
-PROVENANCE: Final = ("row", "key")
-"""Columns of the inventory that say where a row came from, not what it is."""
-
-SNAPSHOT: Final = pa.schema(
-    [
-        *PUBLISHED,
-        ("fingerprint", pa.uint64()),
-        ("cluster", pa.string()),
-        ("hreflang", pa.list_(pa.string())),
-        ("since", pa.int64()),  # epoch seconds of the run that added or last changed it; null: first publish
-    ]
-)
-
+INVENTORY: Final = _schema(Role.DATE, Role.HISTORY)
+SNAPSHOT: Final = _schema(Role.PASSING, Role.ORIGIN)
 CHANGES: Final = pa.schema(
     [
         ("loc", pa.string()),

@@ -45,6 +45,7 @@ app = Commands(
         "ping": (f"{_CLI}.state:ping", "Notify search engines now."),
         "status": (f"{_CLI}.status:status", "Show how sites are; exit code 1 if not well."),
         "history": (f"{_CLI}.state:history", "List runs and releases, newest first."),
+        "report": (f"{_CLI}.state:report", "Show the report of a run."),
         "rollback": (f"{_CLI}.runs:rollback", "Publish an earlier release again."),
         "explain": (f"{_CLI}.state:explain", "Show why URLs are listed or not."),
         "check": (f"{_CLI}.sitemaps:check", "Check any sitemap for problems."),

@@ -25,6 +25,8 @@ _HEADLINES: Final = {
 }
 _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS, **NOTES}
 _CHANGES: Final = ("added", "changed", "removed")
+_MANY: Final = 0.5
+"""Share of rejected rows that the headline of a first publish names."""
 _MOST: Final = 3
 """Sections with the most changes that are named below a longer table."""
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
@@ -45,9 +47,27 @@ def headline(summary: Summary) -> str:
         return f"Published. {len(failed)} of {engines} failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
-    if summary.rolled_back_to is not None:
+    if summary.error is not None and summary.status in ("refused", "dry_run"):
+        refused = "Refused" if summary.status == "refused" else "Dry run, would be refused"
+        return f"{refused}: {_why(summary.error).removesuffix('.')}"
+    return _good_headline(summary)
+
+
+def _good_headline(summary: Summary) -> str:
+    if summary.rolled_back_to is not None and summary.status == "published":
         return f"Rolled back to {summary.rolled_back_to}"
+    if summary.rolled_back_to is not None and summary.status == "dry_run":
+        return f"Dry run of a rollback to {summary.rolled_back_to}. Nothing was published"
+    total = summary.total
+    rows = total.extracted + total.carried
+    if summary.status == "published" and summary.base is None and rows and total.rejected >= rows * _MANY:
+        return f"Published, but {total.rejected:,} of {rows:,} rows were rejected"
     return _HEADLINES[summary.status]
+
+
+def _why(error: str) -> str:
+    """Return the first line of an error, without the words that each refusal has."""
+    return error.partition("\n")[0].removeprefix("Refused: ").replace(" Nothing public was touched.", "")
 
 
 def troubles(summary: Summary) -> Iterator[str]:
@@ -167,8 +187,7 @@ def _past_run(attempt: Attempt, entry: KeptSet | None) -> list[str]:
     listed = f"{attempt.listed:,}" if attempt.sections else ""
     if entry is not None:
         return [attempt.run_id, status, f"{entry.listed:,}", f"{entry.files:,}", "; ".join(_notes(entry))]
-    why = (attempt.error or "").partition("\n")[0].removeprefix("Refused: ")
-    return [attempt.run_id, status, listed, "", why]
+    return [attempt.run_id, status, listed, "", _why(attempt.error or "")]
 
 
 def _notes(entry: KeptSet) -> list[str]:

@@ -94,7 +94,8 @@ def validate(site_files: tuple[Path, ...], connect: bool, against: str | None, a
     found: list[dict[str, Any]] = []
     errors: list[SitemapEtlError] = []
     for path in site_files:
-        entry: dict[str, Any] = {"file": str(path), "name": None, "sections": [], "problems": [], "notes": []}
+        entry: dict[str, Any] = {"file": str(path), "name": None, "sections": []}
+        entry |= {"problems": [], "notes": [], "tried": []}
         found.append(entry)
         try:
             site = read_site(path)
@@ -106,7 +107,9 @@ def validate(site_files: tuple[Path, ...], connect: bool, against: str | None, a
         environment = Environment(log=entry["notes"].append)
         if (site.schedule is not None or "airflow" in site.model_fields_set) and (lack := dag_lacks_work(site)):
             entry["notes"].append(f"Airflow can't run it: {lack}")
-        problems = problems_of(site, connect=connect, environment=environment, against=against)
+        problems = problems_of(
+            site, connect=connect, environment=environment, against=against, tried=entry["tried"].append
+        )
         entry["problems"] = [f"{path}: {problem}" for problem in problems]
         errors += [problem.error for problem in problems]
     lines = [line for entry in found for line in entry["problems"]]
@@ -119,8 +122,8 @@ def validate(site_files: tuple[Path, ...], connect: bool, against: str | None, a
             if not entry["problems"]:
                 count = len(entry["sections"])
                 put(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
-            for note in entry["notes"]:
-                put(f"  {note}")
+            for line in [*entry["tried"], *entry["notes"]]:
+                put(f"  {line}")
         sys.stdout.flush()
     if lines:
         put_error(message(ConfigError(lines)))

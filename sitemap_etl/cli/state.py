@@ -1,4 +1,4 @@
-"""The commands about releases: history, explain and ping."""
+"""The commands about releases: history, report, explain and ping."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sitemap_etl.cli.options import (
     site_file_argument,
     verbose_option,
 )
-from sitemap_etl.cli.output import put, put_json
+from sitemap_etl.cli.output import put, put_error, put_json
 from sitemap_etl.cli.pages import Page
 from sitemap_etl.cli.values import readable
 from sitemap_etl.errors import Unavailable
@@ -41,6 +41,32 @@ def history(site_file: Path, as_json: bool) -> None:
         put_json({"status": "done", "error": None, "exit": 0, "sets": encode(sets), "runs": encode(attempts)})
     else:
         show_history(sets, attempts)
+
+
+@click.command(cls=Page)
+@site_file_argument
+@click.argument("run_id", required=False, metavar="RUN_ID", help="The run (default: the last one with a report).")
+@click.option("--open", "opens", is_flag=True, help="Also open the report in a browser.")
+@json_option
+def report(site_file: Path, run_id: str | None, opens: bool, as_json: bool) -> None:
+    """Print the path of a run's report.
+
+    A report in a bucket is downloaded into a temporary file.
+    """
+    from sitemap_etl.runs.page import find_report
+    from sitemap_etl.stages.run import Environment
+
+    found = find_report(read_site(site_file), Environment(), run_id)
+    if opens:
+        import webbrowser
+
+        if not webbrowser.open(found.path.absolute().as_uri()):
+            put_error("No browser could be opened")
+    if as_json:
+        entry = {"run_id": found.run_id, "report": found.address, "path": str(found.path)}
+        put_json({"status": "done", "error": None, "exit": 0, **entry})
+    else:
+        put(str(found.path))
 
 
 @click.command(cls=Page)

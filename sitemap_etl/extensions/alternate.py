@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import is_list, mask_of, numbers_of, plain
+from sitemap_etl.elements import ALTERNATES
 from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.hreflang import hreflang_tags
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.extensions.separated import firsts
-from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "alternates: neither a map of hreflang to URL nor JSON of one"

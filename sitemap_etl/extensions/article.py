@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import mask_of, numbers_of, plain
+from sitemap_etl.elements import NEWS
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.extensions import texts
 from sitemap_etl.extensions.codes import LANGUAGES
 from sitemap_etl.extensions.dates import Dates, dates
 from sitemap_etl.extensions.pages import Pages
-from sitemap_etl.frames import NEWS, Tally
+from sitemap_etl.frames import Tally
 
 _TRADITIONAL: Final = frozenset({"hant", "tw", "hk", "mo"})
 _SIMPLIFIED: Final = frozenset({"hans", "cn", "sg", "my"})

@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import codes_of, is_list, mask_of, plain
+from sitemap_etl.elements import IMAGES
 from sitemap_etl.extensions import literals, nested, texts
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.extensions.separated import separated
-from sitemap_etl.frames import IMAGES, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "images: neither a list of URLs nor JSON of one"

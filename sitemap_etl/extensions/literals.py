@@ -18,8 +18,8 @@ BEGINS: Final = r"""^\s*(?:[\[{"]|\(\s*['")]|null\s*$)"""
 """Beginning of a text that holds a value instead of an address (RE2)."""
 
 _PLAIN_PYTHON: Final = r"""^\s*[\[(]\s*'[^'"\\]*'\s*(?:,\s*'[^'"\\]*'\s*)*,?\s*[\])]\s*$"""
-_PLAIN_POSTGRES: Final = r"""^\s*\{\s*[^{}'"\\\s][^{}'"\\]*\}\s*$"""
-"""Non-empty, one-dimensional arrays without quotes. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO"""
+_PLAIN_POSTGRES: Final = r"""^\s*\{\s*[^{}'"\\\s,][^{}'"\\,]*(?:,\s*[^{}'"\\\s,][^{}'"\\,]*)*\}\s*$"""
+"""One-dimensional arrays without quotes and empty elements. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO"""
 _MARKED: Final = "['{]"
 """Characters. A simple list of Python or PostgreSQL contains at least one of them."""
 

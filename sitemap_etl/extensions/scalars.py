@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import is_list, plain
+from sitemap_etl.elements import RELATION
 from sitemap_etl.extensions import texts
 from sitemap_etl.extensions.codes import COUNTRIES
 from sitemap_etl.extensions.pages import Pages
-from sitemap_etl.frames import RELATION, Tally
+from sitemap_etl.frames import Tally
 
 _YES: Final = pa.array(["yes", "true", "t", "y", "1"])
 _NO: Final = pa.array(["no", "false", "f", "n", "0"])

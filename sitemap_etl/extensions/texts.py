@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, is_visible, mask_of, occurs, occurs_below, plain
+from sitemap_etl.escape import FORBIDDEN
 from sitemap_etl.instants import spelled as spelled_times
-
-FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
-"""Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
 
 _ENTITY: Final = "&(?:amp|lt|gt|quot|apos|nbsp|#[0-9]+|#x[0-9A-Fa-f]+);"
 _HALVES: Final = re.compile("[\ud800-\udfff]")

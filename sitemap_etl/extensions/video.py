@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import is_list, is_text, mask_of, plain
+from sitemap_etl.elements import VIDEO, VIDEOS
 from sitemap_etl.extensions import literals, nested, scalars, texts
 from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.extensions.separated import firsts
-from sitemap_etl.frames import VIDEO, VIDEOS, Tally
+from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "videos: neither a list of structs nor JSON of one"

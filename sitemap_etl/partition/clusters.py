@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import codes_of, column_of
-from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.elements import ALTERNATES
+from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
 
 MEMBERS: Final = pa.schema(

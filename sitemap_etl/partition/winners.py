@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, numbers_of, taken
-from sitemap_etl.frames import PROVENANCE
+from sitemap_etl.columns import ORIGIN
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
@@ -102,7 +102,7 @@ def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
 def _identity(rows: pa.Table) -> np.ndarray:
     """Return a hash of the row as published, without the columns of its origin."""
     rows = dated(rows)
-    names = sorted(set(rows.column_names) - set(PROVENANCE))
+    names = sorted(set(rows.column_names) - set(ORIGIN))
     return combine([hash_column(rows.column(name)) for name in names])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import urls
 from sitemap_etl.frames import EXAMPLES, Tally
 from sitemap_etl.publish.moves import read_changes
+from sitemap_etl.stages.decide import main_origin
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.checked import read_checked
@@ -50,6 +52,25 @@ def warn_of_numbers(name: str, parts: Sequence[Transformed], site: str) -> Itera
             f"{name}: its addresses are numbers such as {bare[0]}, which is {site}/{bare[0]}. If they are IDs, build "
             "the paths in a SELECT: '/p/' || id AS loc, in MySQL concat('/p/', id) AS loc"
         )
+
+
+def same_as_of(run: Run, name: str) -> str | None:
+    """Return the rule that lists a section's rows of another origin at the site, or None.
+
+    It is proposed if at least half of the rows are on that origin, or if that is the site with or without `www.`.
+    """
+    rejected: Counter[str] = Counter()
+    for part in run.parts(name):
+        rejected.update(part.elsewhere)
+    main = main_origin(run.parts(name))
+    same = [main[0]] if main is not None else []
+    same += [origin for origin in rejected if _host(origin) == _host(run.site.site) and origin not in same]
+    return f"urls: {{same_as: [{', '.join([*run.site.urls.same_as, *same])}]}}" if same else None
+
+
+def _host(origin: str) -> str:
+    """Return the host and port of an origin without `www.`."""
+    return origin.partition("://")[2].removeprefix("www.")
 
 
 def warn_of_rejected(run: Run, name: str, rejected: Tally, receipts: Iterable[Rendered]) -> Iterable[str]:

@@ -43,6 +43,8 @@ class Moves:
         """Return the keys of files that list URLs of each published file now. `old_keys`: (section, number) → published
         key.
         """
+        if not self.moved.num_rows:
+            return {}  # a group_by loads pyarrow.dataset, which most runs don't need
         edges: dict[str, set[str]] = defaultdict(set)
         columns = ["was_section", "was_number", "section", "group", "shard"]
         pairs = self.moved.select(columns).group_by(columns).aggregate([])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -15,10 +15,10 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.actual import Actual, Object, carried_by
 from sitemap_etl.publish.drafts import Draft, file_of
-from sitemap_etl.render import compress, text, urlset
+from sitemap_etl.render import compress, urlset
 from sitemap_etl.render import index as index_document
-from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.staging import stage_sitemap, stage_text
 from sitemap_etl.state.checked import spoiled
 from sitemap_etl.state.records import (
     Counts,
@@ -339,11 +339,8 @@ def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     """
     rows = run.state.snapshot(entry.snapshot)
     if kind == "text":
-        parts: Iterable[bytes | memoryview] = text.document(rows, 0, rows.num_rows)
+        staged = stage_text(run, f"again/{key}", rows)
     else:
-        parts = urlset.document(urlset.entries(rows), urlset.namespaces(rows))
-    staged = put_staged(run, f"again/{key}", parts, gzipped=key.endswith(".gz"))
+        staged = stage_sitemap(run, f"again/{key}", rows, urlset.entries(rows))
     published = entry.file if kind == "file" else entry.text
-    assert published is not None
-    same = published.sha256 == staged.sha256
-    return Object(file_of(key, staged, published.lastmod if same else run.plan.now), lambda: _read_staged(run, staged))
+    return Object(file_of(key, staged, run.plan.now, published), lambda: _read_staged(run, staged))

@@ -17,8 +17,8 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_numbers, warn_of_rejected
-from sitemap_etl.publish.drafts import Draft, file_of
+from sitemap_etl.publish.addresses import note_bare, same_as_of, warn_of_bare, warn_of_numbers, warn_of_rejected
+from sitemap_etl.publish.drafts import Draft, draft_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
 from sitemap_etl.publish.unread import carry
@@ -34,7 +34,6 @@ from sitemap_etl.state.records import (
     Rendered,
     SectionPlan,
     SectionState,
-    StagedShard,
     UnchangedSection,
 )
 
@@ -56,6 +55,7 @@ class Proposal:
     rejected_read: dict[str, int] = field(default_factory=dict)
     pages: dict[str, Visited] = field(default_factory=dict)
     aside: dict[str, list[pa.Table]] = field(default_factory=dict)
+    examples: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)  # of changes that no task rendered
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -211,6 +211,8 @@ def _read_section(
     section = run.site.sections[name]
     counts = _account(run, name, receipts, proposal)
     old = {entry.number: entry for entry in run.base.of(name)} if run.base is not None else {}
+    if "text" not in section.formats:
+        old = {number: replace(entry, text=None) for number, entry in old.items()}
     gone_before = run.base.numbers.get(name, 1) if run.base is not None else 1
     number = 1 if section.view else max(gone_before, published.next_number if published is not None else 1)
     first = True
@@ -220,7 +222,7 @@ def _read_section(
                 own, number = number, number + 1
             else:
                 own = shard.parent
-            draft = _draft(run, name, shard, own, old.get(own), low="" if first else shard.low)
+            draft = draft_of(run, name, own, shard, old.get(own), low="" if first else shard.low)
             first = False
             proposal.drafts.append(draft)
             proposal.moves.placed[(name, receipt.group, place)] = draft.entry.file.key
@@ -240,41 +242,6 @@ def _read_section(
         dated=is_dated(section, set(plan.columns)),
         removed_lately=published.removed_lately if published else None,
     )
-
-
-def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
-    """Return the entry of a shard; its file's ETag and index are known when it is written."""
-    names = run.site.publish.names
-    staged, staged_text = shard.xml, shard.text
-    published = old.text if old is not None else None
-    text = None
-    if staged_text is not None and (published is None or published.sha256 != staged_text.sha256):
-        text = file_of(names.text_name(name, number), staged_text, run.plan.now)
-    elif "text" in run.site.sections[name].formats:
-        text, staged_text = published, None
-    if shard.reused:
-        assert old is not None
-        kept = replace(old, low=low, snapshot=shard.snapshot, since=shard.since, text=text)
-        return Draft(kept, staged_text=staged_text)
-    assert staged is not None
-    same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == names.file_name(name, number)
-    entry = Entry(
-        section=name,
-        number=number,
-        low=low,
-        first=shard.first,
-        last=shard.last,
-        rows=shard.rows,
-        body=shard.body,
-        index=old.index if old is not None else 0,
-        file=old.file if same and old else file_of(names.file_name(name, number), staged, run.plan.now),
-        snapshot=shard.snapshot,
-        since=shard.since,
-        text=text,
-        undated=shard.undated,
-        days=shard.days,
-    )
-    return Draft(entry, None if same else staged, staged_text)
 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
@@ -434,7 +401,7 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         extracted = counts.extracted + counts.carried
         proposal.warnings.append(
             f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
-            f"pages, write urls: {{same_as: [{origin}]}}"
+            f"pages, write {same_as_of(run, name)}"
         )
 
 

@@ -10,6 +10,7 @@ from sitemap_etl.advice import SITE_FILE, shell_word
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.publish.actual import Actual, Unmanaged, survey
+from sitemap_etl.publish.addresses import same_as_of
 from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
@@ -40,6 +41,7 @@ class Published:
     error: Refused | None = None  # reason for a refusal
     warnings: list[str] = field(default_factory=list)
     preview: Preview | None = None  # changes that publishing would make; None if it was published
+    rolled_back_to: str | None = None  # release that a rollback publishes again, or would
 
     @property
     def manifest(self) -> Manifest | None:
@@ -210,7 +212,8 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
         for each, tallies in proposal.reasons.items():
             if section in ("", each) and "rejected" in tallies:
                 rejected.merge(tallies["rejected"])
-        return _most_frequent(rejected)
+        rules = {same_as_of(run, each) for each in proposal.reasons if section in ("", each)} - {None}
+        return [*_most_frequent(rejected), *(f"  if they are the same pages, write: {rule}" for rule in rules)]
     if most == "pages":
         return _most_frequent(
             sum((proposal.pages[each] for each in proposal.pages if section in ("", each)), Visited()).reasons

@@ -207,7 +207,7 @@ def _summary(run: Run, published: Published) -> Summary:
         shape=shapes(run.site, _entries(proposal, manifest), run.plan.now),
         quiet=_rendered_by(planned),
         site_file=run.plan.site_file or None,
-        rolled_back_to=None if made is None else made.rolled_back_to,
+        rolled_back_to=published.rolled_back_to,
     )
 
 
@@ -219,7 +219,7 @@ def _entries(proposal: Proposal, manifest: Manifest | None) -> list[Entry]:
 def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return a few locs of each kind of change, by section. Pages that only moved to another section are left out."""
     moved = column_of(proposal.moves.moved, "loc")
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    found = {name: dict(kinds) for name, kinds in proposal.examples.items()}
     for receipt in run.all_rendered():
         for kind, locs in receipt.examples.items():
             stayed = [loc for loc in locs if kind == "changed" or not pc.is_in(pa.scalar(loc), moved).as_py()]

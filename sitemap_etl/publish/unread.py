@@ -21,12 +21,13 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Section
 from sitemap_etl.frames import AS_PUBLISHED, ASIDE, EXAMPLES, Tally
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.publish.drafts import Draft, file_of
-from sitemap_etl.render import text, urlset
+from sitemap_etl.publish.drafts import Draft, draft_of
+from sitemap_etl.render import urlset
+from sitemap_etl.render.shards import Shard
 from sitemap_etl.stages.about import here
 from sitemap_etl.stages.published import until_now
-from sitemap_etl.stages.render import day_spread, put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.staging import stage_shard
 from sitemap_etl.state.records import Counts, Entry, SectionState
 
 _AT_ONCE: Final = 4
@@ -119,34 +120,10 @@ def _linked(rows: pa.Table) -> int:
 
 def _rendered(run: Run, entry: Entry, rows: pa.Table) -> Draft:
     """Return a published shard with these rows in place of its own; a file whose bytes stay the same is kept."""
-    names, number = run.site.publish.names, entry.number
-    key = names.file_name(entry.section, number)
-    entries = urlset.entries(rows)
-    staged = put_staged(
-        run, f"unread/{key}", urlset.document(entries, urlset.namespaces(rows)), gzipped=key.endswith(".gz")
-    )
-    same = entry.file.sha256 == staged.sha256 and entry.file.key == key
-    staged_text = None
-    if entry.text is not None and rows.num_rows != entry.rows:
-        text_key = names.text_name(entry.section, number)
-        lines = text.document(rows, 0, rows.num_rows)
-        staged_text = put_staged(run, f"unread/{text_key}", lines, gzipped=text_key.endswith(".gz"))
-        entry = replace(entry, text=file_of(text_key, staged_text, run.plan.now))
-    undated, days = day_spread(rows.column("lastmod"))
-    locs = column_of(rows, "loc")
-    made = replace(
-        entry,
-        first=locs[0].as_py(),
-        last=locs[-1].as_py(),
-        rows=rows.num_rows,
-        body=int(entries.sizes.sum()),
-        file=entry.file if same else file_of(key, staged, run.plan.now),
-        snapshot=run.state.put_snapshot(rows),
-        since=pc.max(rows.column("since")).as_py(),
-        undated=undated,
-        days=days,
-    )
-    return Draft(made, None if same else staged, staged_text)
+    shard = Shard(entry.low, entry.number, 0, rows, reused=False, entries=urlset.entries(rows))
+    with_text = entry.text is not None and rows.num_rows != entry.rows
+    staged = stage_shard(run, f"unread/{entry.section}-{entry.number}", shard, with_text=with_text)
+    return draft_of(run, entry.section, entry.number, staged, entry, low=entry.low)
 
 
 def _between(taken: pa.Table, first: str, last: str) -> pa.Table:

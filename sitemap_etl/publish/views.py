@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.partition import cut
 from sitemap_etl.publish.actual import Object
-from sitemap_etl.publish.drafts import Draft, file_of
+from sitemap_etl.publish.drafts import Draft, draft_of
 from sitemap_etl.publish.plan import RESERVED
 from sitemap_etl.render import feeds, urlset
+from sitemap_etl.render.shards import Shard
 from sitemap_etl.settings import Shards
-from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.staging import stage_shard
 from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import Entry, File, SectionState
 
@@ -86,23 +87,10 @@ def _cut(rows: pa.Table, bounds: Shards) -> list[tuple[pa.Table, urlset.Entries]
 
 
 def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> Draft:
-    key = run.site.publish.names.file_name(RECENT, number)
-    xml = urlset.document(rendered, urlset.namespaces(rows))
-    staged = put_staged(run, f"views/{key}", xml, gzipped=key.endswith(".gz"))
-    locs = rows.column("loc")
-    entry = Entry(
-        section=RECENT,
-        number=number,
-        low=locs[0].as_py(),
-        first=locs[0].as_py(),
-        last=locs[-1].as_py(),
-        rows=rows.num_rows,
-        body=int(rendered.sizes.sum()),
-        index=1 if number <= RESERVED else 0,
-        file=file_of(key, staged, run.plan.now),
-        snapshot="",
-    )
-    return Draft(entry, staged)
+    low = rows.column("loc")[0].as_py()
+    shard = Shard(low, None, 0, rows, reused=False, entries=rendered)
+    staged = stage_shard(run, f"views/{number}", shard, snapshot="")
+    return draft_of(run, RECENT, number, staged, None, low=low, index=1 if number <= RESERVED else 0)
 
 
 def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draft]) -> dict[str, SectionState]:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.escape import escaped
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.render.escape import escaped
 
 _COLUMNS: Final = ("loc", "lastmod", "title", "videos")
 _NO_DATE: Final = "1970-01-01T00:00:00Z"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sitemap_etl import limits
-from sitemap_etl.render.escape import escaped
+from sitemap_etl.escape import escaped
 
 _HEADER: Final = f'<?xml version="1.0" encoding="UTF-8"?>\n<sitemapindex xmlns="{limits.NS_SITEMAP}">\n'
 _FOOTER: Final = "</sitemapindex>\n"

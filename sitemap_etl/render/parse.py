@@ -12,7 +12,8 @@ import pyarrow as pa
 from lxml import etree
 
 from sitemap_etl import limits
-from sitemap_etl.frames import SNAPSHOT, VIDEO
+from sitemap_etl.elements import VIDEO
+from sitemap_etl.frames import SNAPSHOT
 
 _ENTRY: Final = f"{{{limits.NS_SITEMAP}}}url"
 _XHTML: Final = f"{{{limits.NS_XHTML}}}link"

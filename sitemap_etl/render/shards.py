@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
-from sitemap_etl.diff import STICKY, Compared, with_columns
+from sitemap_etl.columns import STICKY
+from sitemap_etl.diff import Compared, with_columns
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition.cut import absorbs, cut, mergeable
 from sitemap_etl.render import urlset

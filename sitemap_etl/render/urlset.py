@@ -14,31 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import kernels, limits
+from sitemap_etl import elements, kernels, limits
 from sitemap_etl.arrow import bytes_of, data_of, is_list, numbers_of, offsets_of, plain, single
+from sitemap_etl.columns import CONTENT, ELEMENTS
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.render import elements
-from sitemap_etl.render.escape import escaped_urls
 from sitemap_etl.render.fence import FENCE_BYTES
 
-_NAMESPACES: Final = {
-    "image": limits.NS_IMAGE,
-    "video": limits.NS_VIDEO,
-    "news": limits.NS_NEWS,
-    "xhtml": limits.NS_XHTML,
-    "mobile": limits.NS_MOBILE,
-}
-_EXTENSIONS: Final[dict[str, tuple[str, Callable[[pa.Array], pa.Array], int]]] = {
-    "images": ("image", elements.images, 60),
-    "videos": ("video", elements.videos, 2_000),
-    "news": ("news", elements.news, 300),
-    "alternates": ("xhtml", elements.alternates, 60),
-    "mobile": ("mobile", elements.mobile, 20),
-}
-"""Column → its prefix, what renders it, and the bytes of the tags around one element, at most (a video may have 17
-elements and 32 tags); in the order they stand in an entry.
-"""
-_PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priority>" for tenths in range(11)])
+_NAMESPACES: Final = {one.prefix: one.namespace for one in ELEMENTS.values() if one.prefix}
 _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
 """Maximum bytes of a column with Arrow's 32-bit offsets."""
@@ -137,7 +119,7 @@ def _with(words: pa.DictionaryArray, before: str, after: str) -> pa.DictionaryAr
 def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     """Return the entries of a table's rows.
 
-    `table` has columns of `frames.PUBLISHED`; missing ones count as null. A column that can make more than `largest`
+    `table` has columns of `frames.SNAPSHOT`; missing ones count as null. A column that can make more than `largest`
     bytes is rendered in halves. Raise ValueError if a loc is null or a priority outside 0 to 10.
     """
     if table.num_rows == 0:
@@ -145,25 +127,18 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     loc = _column(table, "loc")
     if loc is None or loc.null_count:
         raise ValueError("a row without a loc can't be rendered")
-    parts: list[Part] = ["<url><loc>", _in_halves(escaped_urls, loc, 0, largest), "</loc>"]
-    for name in ("lastmod", "changefreq"):
+    parts: list[Part] = ["<url>"]
+    for name, element in ELEMENTS.items():
         column = _column(table, name)
         if column is None:
             continue
-        if column.null_count == 0:
-            parts += [f"<{name}>", column, f"</{name}>"]
+        texts = _in_halves(element.render, column, element.tags, largest)
+        if not element.around:
+            parts.append(texts)
+        elif column.null_count == 0:
+            parts += [f"<{element.around}>", texts, f"</{element.around}>"]
         else:
-            parts.append(elements.wrapped(f"<{name}>", column, f"</{name}>"))
-    priority = _column(table, "priority")
-    if priority is not None:
-        bounds = pc.min_max(priority).as_py()
-        if bounds["min"] < 0 or bounds["max"] > 10:
-            raise ValueError(f"priorities are tenths from 0 to 10, not {bounds['min']} to {bounds['max']}")
-        parts.append(pa.DictionaryArray.from_arrays(priority, _PRIORITIES))
-    for name, (_, render, tags) in _EXTENSIONS.items():
-        column = _column(table, name)
-        if column is not None:
-            parts.append(_in_halves(render, column, tags, largest))
+            parts.append(elements.wrapped(f"<{element.around}>", texts, f"</{element.around}>"))
     parts.append("</url>\n")
     parts = _folded(parts)
     sizes = np.zeros(table.num_rows, np.int64)
@@ -176,7 +151,7 @@ def _in_halves(
     render: Callable[[pa.Array], pa.Array], column: pa.Array, tags: int, largest: int
 ) -> pa.Array | pa.ChunkedArray:
     """Return the rendered column, in several chunks if it can have more than `largest` bytes."""
-    if len(column) < 2 or _most_bytes(column, tags) <= largest:
+    if pa.types.is_primitive(column.type) or len(column) < 2 or _most_bytes(column, tags) <= largest:
         return render(column)
     middle = len(column) // 2
     halves = [_in_halves(render, half, tags, largest) for half in (column.slice(0, middle), column.slice(middle))]
@@ -202,12 +177,12 @@ def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def namespaces(table: pa.Table) -> tuple[str, ...]:
-    """Return the prefixes that these rows use, of image, video, news, xhtml and mobile, in this order."""
+    """Return the prefixes of extensions that these rows use, in the order of `columns.COLUMNS`."""
     found = []
-    for name, (prefix, _, _) in _EXTENSIONS.items():
-        column = _column(table, name)
+    for name, element in ELEMENTS.items():
+        column = _column(table, name) if element.prefix else None
         if column is not None and elements.is_used(column):
-            found.append(prefix)
+            found.append(element.prefix)
     return tuple(found)
 
 
@@ -239,7 +214,7 @@ def document(rendered: Entries, prefixes: tuple[str, ...]) -> Iterator[bytes | m
 def without_extensions(table: pa.Table, row_mask: pa.Array) -> pa.Table:
     """Return the table without the extensions of the rows in the mask. They exceed the byte limit."""
     for at, entry in enumerate(table.schema):
-        if entry.name in _EXTENSIONS:
+        if entry.name in CONTENT:
             column = pc.if_else(row_mask, pa.scalar(None, entry.type), table.column(at))
             table = table.set_column(at, entry, column)
     return table

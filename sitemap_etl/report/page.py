@@ -144,8 +144,8 @@ def headline(summary: Summary) -> str:
         return "Nothing changed, but not every section could be read"
     if status == "dry_run" and summary.error:
         return "Dry run: a gate would refuse this run"
-    if summary.rolled_back_to is not None:
-        return f"Rolled back to {summary.rolled_back_to}"
+    if summary.rolled_back_to is not None and status in ("published", "dry_run"):
+        return f"{'Rolled back' if status == 'published' else 'Dry run of a rollback'} to {summary.rolled_back_to}"
     return HEADLINES.get(status, status)
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 
 from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.columns import CONTENT
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
-from sitemap_etl.diff import EXTENSIONS, places
+from sitemap_etl.diff import places
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
-from sitemap_etl.frames import CHANGES, SNAPSHOT, without_fingerprints
+from sitemap_etl.frames import CHANGES, EXAMPLES, SNAPSHOT, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.limits import WINDOW_ROWS
 from sitemap_etl.partition import stretch
@@ -184,7 +185,7 @@ def _publish(run: Run, old: Manifest, base: Manifest, scratch: Path) -> Publishe
     counts = _counts(run, sections, difference.counted)
     gates = _gates(run, old, base, sections, difference.counted)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
-    proposal = Proposal(drafts, sections, counts, gates, gone, {})
+    proposal = Proposal(drafts, sections, counts, gates, gone, {}, examples=difference.examples())
     target = Target(
         drafts=[*recent_drafts(run, drafts, sections), *drafts],
         sections=sections,
@@ -203,9 +204,12 @@ def _publish(run: Run, old: Manifest, base: Manifest, scratch: Path) -> Publishe
     if run.options.dry_run or proposal.refused:
         error = _refusal(proposal, old) if proposal.refused else None
         seen, warnings = preview(run, target)
-        return Published("dry_run" if run.options.dry_run else "refused", proposal, None, error, warnings, seen)
+        status: Literal["dry_run", "refused"] = "dry_run" if run.options.dry_run else "refused"
+        return Published(status, proposal, None, error, warnings, seen, rolled_back_to=old.run_id)
     outcome = publish_target(run, target)
-    return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+    return Published(
+        outcome.status, proposal, outcome, None, list(outcome.warnings), rolled_back_to=target.rolled_back_to
+    )
 
 
 def _gates(
@@ -284,7 +288,8 @@ class _Difference:
 
     `before`, `after`: shards of the replaced release and of the older one that differ. `dates`: by section of the
     replaced release. Once `changes` was read, `moves_to` has the published files that give rows to others, `counted`
-    the changes by section and kind, and `dates` the dates of rows that the older release has not.
+    the changes by section and kind, `found` a few locs of each, and `dates` the dates of rows that the older release
+    has not.
     """
 
     def __init__(
@@ -304,6 +309,7 @@ class _Difference:
         self.ranges = list(_ranges([*base.entries, *old.entries]))
         self.moves_to: dict[str, set[str]] = defaultdict(set)
         self.counted: Counter[tuple[str, str]] = Counter()
+        self.found: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.dates = dates
 
     def changes(self) -> Iterator[pa.Table]:
@@ -324,7 +330,21 @@ class _Difference:
             changes = self._between(before, after)
             for row in changes.group_by(["section", "kind"]).aggregate([([], "count_all")]).to_pylist():
                 self.counted[(row["section"], row["kind"])] += row["count_all"]
+                self._keep_examples(changes, row["section"], row["kind"])
             yield changes
+
+    def _keep_examples(self, changes: pa.Table, section: str, kind: str) -> None:
+        found = self.found[section, kind]
+        if len(found) < EXAMPLES:
+            here = pc.and_(pc.equal(changes.column("section"), section), pc.equal(changes.column("kind"), kind))
+            found += changes.filter(here).column("loc").slice(0, EXAMPLES - len(found)).to_pylist()
+
+    def examples(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Return a few locs of each kind of change, by section."""
+        found: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+        for section, kind in sorted(self.found):
+            found[section][kind] = tuple(self.found[section, kind])
+        return found
 
     def _between(self, before: pa.Table, after: pa.Table) -> pa.Table:
         at = places(column_of(before, "loc"), column_of(after, "loc"))
@@ -448,7 +468,7 @@ class _Shards:
             state = self.manifest.sections.get(entry.section, SectionState())
             rows = stretch(self.run.state.snapshot(entry.snapshot), low, high)
             owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
-            shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))
+            shown = pa.array(combine([hash_column(rows.column(name)) for name in CONTENT]))
             plain = rows.select(["loc", "lastmod", "fingerprint"]).columns
             tables.append(pa.table([*plain, *owner, shown], schema=_ROWS))
         rows = pa.concat_tables(tables).combine_chunks()

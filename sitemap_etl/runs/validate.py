@@ -36,16 +36,22 @@ class Problem(Frozen):
 
 
 def problems_of(
-    site: Site, *, connect: bool, environment: Environment | None = None, against: str | None = None
+    site: Site,
+    *,
+    connect: bool,
+    environment: Environment | None = None,
+    against: str | None = None,
+    tried: Callable[[str], None] = lambda _line: None,
 ) -> list[Problem]:
     """Return all problems of a site.
 
     `connect`: run 1,000 rows of every section through its rules, access storages and read secrets. Notes about the rows
-    are logged. `against`: the sitemap that a run will be compared with.
+    are logged. `against`: the sitemap that a run will be compared with. `tried` receives a line for each check that
+    succeeded.
     """
     environment = environment or Environment()
     problems: list[Problem] = []
-    stored = _storages(site, environment) if connect else []
+    stored = _storages(site, environment, tried) if connect else []
     robots: bytes | None = None
     if connect and not stored:
         try:
@@ -60,26 +66,32 @@ def problems_of(
                 problems.append(Problem(problem, ConfigError([problem])))
             elif connect:
                 with about(section=name):
-                    problems += _tried(section, try_section(site, name, environment, robots), environment)
+                    trial = try_section(site, name, environment, robots)
+                    problems += _tried(section, trial, environment, tried)
         except SitemapEtlError as error:
             problems += _problems(f"section {name}", error)
     problems += stored
     if connect:
         for name in engines_of(site):
-            try:
-                ready_engine(site, name, environment)
-            except SitemapEtlError as error:
-                problems += _problems(f"ping.{name}", error)
-        try:
-            revealed("notify", site.notify, environment.environ)
-        except ConfigError as error:
-            problems += _problems("notify", error)
+            what = "its secrets were read; no request was sent"
+            problems += _attempt(f"ping.{name}", what, partial(ready_engine, site, name, environment), tried)
+        reveal = partial(revealed, "notify", site.notify, environment.environ)
+        asked = site.notify != type(site.notify).standard()
+        problems += _attempt("notify", "its secrets were read; no message was sent" if asked else "", reveal, tried)
     if against is not None:
-        try:
-            check_target(against)
-        except SitemapEtlError as error:
-            problems += _problems("--against", error)
+        problems += _attempt("--against", f"{against} was read", partial(check_target, against), tried)
     return problems
+
+
+def _attempt(where: str, what: str, step: Callable[[], object], tried: Callable[[str], None]) -> list[Problem]:
+    """Return the problems of a check. If it has none, report `what`, unless that is empty."""
+    try:
+        step()
+    except SitemapEtlError as error:
+        return _problems(where, error)
+    if what:
+        tried(f"{where}: {what}")
+    return []
 
 
 def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
@@ -87,26 +99,28 @@ def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
     return [Problem(text if text.startswith((where, "sections.")) else f"{where}: {text}", error) for text in texts]
 
 
-def _storages(site: Site, environment: Environment) -> list[Problem]:
+def _storages(site: Site, environment: Environment, tried: Callable[[str], None]) -> list[Problem]:
     """Return the problems of the storages: a run's writes are tried, and what they leave is removed."""
     publish = site.publish
     problems: list[Problem] = []
     root = publish.root if publish.root != publish.to else None
-    steps: list[tuple[str, Callable[[], object]]] = [
-        ("work", lambda: try_writes(open_work(site, environment), layout.PROBE)),
-        ("publish.to", lambda: try_writes(open_public(site, publish.to, environment), layout.PUBLIC_PROBE)),
+    written = "an object was written and removed in"
+    steps: list[tuple[str, str, Callable[[], object]]] = [
+        ("work", f"{written} {site.work}", lambda: try_writes(open_work(site, environment), layout.PROBE)),
+        (
+            "publish.to",
+            f"{written} {publish.to}",
+            lambda: try_writes(open_public(site, publish.to, environment), layout.PUBLIC_PROBE),
+        ),
     ]
     if root is not None:
         storage = partial(open_public, site, root, environment)
         if root.startswith("s3://"):  # robots.txt is all that a job needs to be allowed there
-            steps.append(("publish.root", lambda: storage().stat("robots.txt")))
+            steps.append(("publish.root", f"robots.txt was looked up in {root}", lambda: storage().stat("robots.txt")))
         else:
-            steps.append(("publish.root", lambda: try_writes(storage(), layout.PUBLIC_PROBE)))
-    for key, step in steps:
-        try:
-            step()
-        except SitemapEtlError as error:
-            problems += _problems(key, error)
+            steps.append(("publish.root", f"{written} {root}", lambda: try_writes(storage(), layout.PUBLIC_PROBE)))
+    for key, what, step in steps:
+        problems += _attempt(key, what, step, tried)
     return problems
 
 
@@ -119,9 +133,11 @@ def _robots(site: Site, environment: Environment) -> bytes | None:
     return own_robots(site, state, current, environment, environment.clock()).text
 
 
-def _tried(section: Section, trial: Trial, environment: Environment) -> list[Problem]:
+def _tried(section: Section, trial: Trial, environment: Environment, tried: Callable[[str], None]) -> list[Problem]:
     """Return the problems of a section's rows, and log other observations."""
     where = f"section {section.name}"
+    if not trial.lacks:
+        tried(f"{where}: {trial.rows:,} rows read, {trial.listed:,} can be listed")
     problems = [Problem(f"{where}: {text}", InvalidSource(text)) for text in trial.lacks]
     rejected = trial.rejected.total
     if rejected and not trial.listed:
@@ -133,6 +149,8 @@ def _tried(section: Section, trial: Trial, environment: Environment) -> list[Pro
         if trial.rows >= ROWS_READ_FROM and share > most:
             told += f". That is {share:.1%}: if all rows are like these, the gate max_rejected ({most:g}) refuses a run"
         environment.log(told)
+    elif not trial.rows and not trial.lacks:
+        environment.log(f"{where}: its source has no rows. The gate min_urls refuses a run without pages")
     elif trial.rows and not trial.listed:
         environment.log(f"{where}: all {trial.rows:,} rows that were read are excluded: {_reasons(trial.excluded)}")
     for reason in trial.notes.ordered()[:_SHOWN]:

@@ -168,13 +168,13 @@ def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
 
 
 def main_origin(parts: Sequence[Transformed]) -> tuple[str, int] | None:
-    """Return the other origin that most of a section's rows are on, and their number; None if there is none."""
+    """Return the other origin that half of a section's rows or more are on, and their number, or None."""
     elsewhere: Counter[str] = Counter()
     for part in parts:
         elsewhere.update(part.elsewhere)
     found = elsewhere.most_common(1)
     most = sum(part.rows + part.carried for part in parts) / 2
-    return found[0] if found and found[0][1] > most else None
+    return found[0] if found and found[0][1] >= most else None
 
 
 def _digests(run: Run, name: str) -> tuple[SplitDigest, ...]:

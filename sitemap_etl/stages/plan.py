@@ -40,7 +40,7 @@ from sitemap_etl.stages.extract import (
 )
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
-from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
+from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_public, open_work, state_of
 from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
@@ -114,6 +114,8 @@ def start_run(
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     demand_conditions(work)
+    if options.limit is None:
+        _try_stores(site, environment)
     before = take_lease(
         work,
         run_id,
@@ -250,6 +252,18 @@ def _check_engines(site: Site) -> None:
     """Check the packages that engines need before anything is read, not after the release is published."""
     for name in site.ping.engines():
         engines.named(name).demand_extra()
+
+
+def _try_stores(site: Site, environment: Environment) -> None:
+    """Look up an object in each bucket that a run publishes to, before anything is read.
+
+    Raise Refused if the credentials or the bucket are wrong, Unavailable if the bucket does not answer.
+    """
+    publish = site.publish
+    stores = {publish.root: "robots.txt", publish.to: publish.names.index}
+    for url, key in stores.items():
+        if url is not None and url.startswith("s3://"):
+            open_public(site, url, environment).stat(key)
 
 
 class _Sources:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +16,17 @@ import pyarrow.parquet as pq
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, nulls_in, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
-from sitemap_etl.render import compress, feeds, text, urlset
+from sitemap_etl.render import feeds
 from sitemap_etl.render.shards import Shard, shards
 from sitemap_etl.stages.about import here
 from sitemap_etl.stages.published import as_published, overlapping
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.staging import stage_shard
 from sitemap_etl.stages.transform import count_reasons
 from sitemap_etl.stages.window import TAKEN, Reader, Window, read_window
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import put_checked
-from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, StagedFile, StagedShard
+from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, StagedShard
 
 TOP: Final = 100
 """Distinct new dates that are counted per window."""
@@ -149,33 +147,13 @@ class _Group:
 
     def _stage(self, number: int, shard: Shard, old: Entry | None) -> StagedShard:
         """Stage the files and the snapshot of a shard. `old`: the published shard, if it is reused."""
-        rows = shard.rows
-        snapshot = None if old is None or shard.renewed else old.snapshot
-        locs = rows.column("loc")
-        recorded = old is not None and old.undated is not None
-        undated, days = (old.undated, old.days) if old is not None and recorded else day_spread(rows.column("lastmod"))
-        staged = StagedShard(
-            low=shard.low,
-            parent=shard.parent,
-            reused=shard.reused,
-            rows=rows.num_rows,
-            first=locs[0].as_py(),
-            last=locs[-1].as_py(),
-            since=pc.max(rows.column("since")).as_py(),
-            snapshot=snapshot or self.run.state.put_snapshot(rows),
-            undated=undated,
-            days=days,
+        return stage_shard(
+            self.run,
+            f"{self.key}/{number}",
+            shard,
+            with_text="text" in self.section.formats and (old is None or old.text is None),
+            snapshot=None if old is None or shard.renewed else old.snapshot,
         )
-        gzipped = self.run.site.publish.names.file.endswith(".gz")
-        key = f"{self.key}/{number}"
-        if "text" in self.section.formats and (old is None or old.text is None):
-            lines = put_staged(self.run, f"{key}.txt", text.document(rows, 0, rows.num_rows), gzipped=gzipped)
-            staged = replace(staged, text=lines)
-        if shard.entries is None:
-            return staged
-        xml = urlset.document(shard.entries, urlset.namespaces(rows))
-        made = put_staged(self.run, f"{key}.xml", xml, gzipped=gzipped)
-        return replace(staged, body=int(shard.entries.sizes.sum()), xml=made)
 
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared
@@ -281,23 +259,6 @@ class _Group:
         return put_checked(self.run.staging, f"{self.key}-top.parquet", memoryview(sink.getvalue()))
 
 
-_SAMPLED: Final = 1_000
-"""Lastmods of a file that its deciles are calculated from."""
-
-
-def day_spread(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
-    """Return the number of rows without a lastmod, and the minimum, deciles and maximum of the others, or None.
-
-    They are in days since 1970.
-    """
-    there = dates.drop_null() if dates.null_count else dates
-    if not len(there):
-        return len(dates), None
-    some = there.take(pa.array(np.unique(np.linspace(0, len(there) - 1, _SAMPLED).astype(np.int64))))
-    ordered = np.sort(pc.utf8_slice_codeunits(single(some), 0, 10).cast(pa.date32()).cast(pa.int32()).to_numpy())
-    return dates.null_count, tuple(ordered[np.linspace(0, len(ordered) - 1, 11).astype(np.int64)].tolist())
-
-
 def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:
     """Return the most frequent values with their counts. A value with a large share of a section is in most windows'
     results.
@@ -320,19 +281,3 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
     encoded = single(sample).dictionary_encode()
     candidate = encoded.dictionary[pc.mode(encoded.indices)[0]["mode"].as_py()]
     return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
-
-
-def put_staged(run: Run, key: str, parts: Iterable[bytes | memoryview], *, gzipped: bool) -> StagedFile:
-    """Stage one file's bytes. Return its sizes and hashes, inflated and as stored."""
-    inflated = hashlib.sha256()
-    sizes = []
-
-    def hashed() -> Iterator[bytes | memoryview]:
-        for part in parts:
-            inflated.update(part)
-            sizes.append(len(part))
-            yield part
-
-    data = compress.gzip(hashed()) if gzipped else b"".join(hashed())
-    run.staging.put(key, data)
-    return StagedFile(key, sum(sizes), inflated.hexdigest(), len(data), hashlib.sha256(data).hexdigest())

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import lastmod
-from sitemap_etl.arrow import column_of, gathered, single
+from sitemap_etl.arrow import column_of, gathered, is_list, single
+from sitemap_etl.columns import COLUMNS, ORIGIN
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, PROVENANCE, ROW_BITS, Tally, conform
+from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, ROW_BITS, Tally, conform
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
@@ -46,8 +47,6 @@ _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
 ENTRY_BYTES: Final = 64
 """Estimated bytes of a sitemap entry besides its loc, for planning windows."""
-_WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
-"""Bytes of memory of one element of a nested column, for the same purpose."""
 _GUESSES: Final = 2_000
 _GUESSES_EACH: Final = 50
 """Locs from which the borders of a first run are guessed: at most, and for each message."""
@@ -233,7 +232,7 @@ class Inventory:
 
     def _sum(self, inventory: pa.Table, hashes: np.ndarray) -> None:
         """Add rows to the digest. `hashes`: hashes of their locs."""
-        columns = [name for name in inventory.column_names if name not in PROVENANCE]
+        columns = [name for name in inventory.column_names if name not in ORIGIN]
         sums = sums_of(hash_rows(inventory.select(columns), {"loc": hashes}))
         self.sums, self.loc_sums = added(self.sums, sums), added(self.loc_sums, sums_of(hashes))
 
@@ -396,11 +395,10 @@ def _called(row: dict[str, Any], run: Run) -> str:
 
 def _weights(inventory: pa.Table) -> np.ndarray:
     """Return an estimate of the memory that each row takes in a window, in bytes."""
-    sizes: np.ndarray = pc.binary_length(inventory.column("loc")).to_numpy().astype(np.int64) + ENTRY_BYTES
-    for name, weight in _WEIGHTS.items():
-        if name in inventory.column_names:
-            lengths = pc.fill_null(pc.list_value_length(inventory.column(name)), 0).to_numpy()
-            sizes = sizes + lengths * weight
-    if "title" in inventory.column_names:
-        sizes = sizes + pc.fill_null(pc.binary_length(inventory.column("title")), 0).to_numpy()
+    sizes = np.full(inventory.num_rows, ENTRY_BYTES, np.int64)
+    for column in COLUMNS:
+        if column.weight and column.name in inventory.column_names:
+            values = inventory.column(column.name)
+            lengths = pc.list_value_length(values) if is_list(values.type) else pc.binary_length(values)
+            sizes += pc.fill_null(lengths, 0).to_numpy() * np.int64(column.weight)
     return sizes

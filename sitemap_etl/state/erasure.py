@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, mask_of
-from sitemap_etl.frames import ALTERNATES
+from sitemap_etl.elements import ALTERNATES
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.state.records import Entry
 

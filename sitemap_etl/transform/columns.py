@@ -66,22 +66,17 @@ def _note_titles(column: pa.Array, loc: pa.Array, notes: Tally) -> None:
 
 
 def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
-    """Return the extensions that the source has columns for."""
-    for name in ("images", "videos", "alternates", "mobile"):
-        if name not in source.column_names:
-            continue
-        column = column_of(source, name)
-        match name:
-            case "images":
-                columns[name] = extensions.images(column, loc, notes, rules=rules.urls)
-            case "videos":
-                columns[name] = extensions.videos(
-                    column, loc, notes, rules=rules.urls, timezone=rules.settings.lastmod.timezone
-                )
-            case "alternates" if not rules.settings.alternates:
-                columns[name] = extensions.alternates(column, notes, loc=loc, rules=rules.urls)
-            case "mobile":
-                columns[name] = extensions.mobile(column, notes, loc=loc)
+    """Add the extensions that the source has columns for."""
+    urls, names = rules.urls, source.column_names
+    if "images" in names:
+        columns["images"] = extensions.images(column_of(source, "images"), loc, notes, rules=urls)
+    if "videos" in names:
+        timezone = rules.settings.lastmod.timezone
+        columns["videos"] = extensions.videos(column_of(source, "videos"), loc, notes, rules=urls, timezone=timezone)
+    if "alternates" in names and not rules.settings.alternates:
+        columns["alternates"] = extensions.alternates(column_of(source, "alternates"), notes, loc=loc, rules=urls)
+    if "mobile" in names:
+        columns["mobile"] = extensions.mobile(column_of(source, "mobile"), notes, loc=loc)
 
 
 def source_dates(source: pa.Table, rules: Rules, notes: Tally, loc: pa.Array | None = None) -> pa.Array | None:

@@ -1,7 +1,7 @@
 """The pages of the documentation and their blocks.
 
-The tests run blocks marked `sh` as written (`tests/test_docs_run.py`). They don't run those marked `shell`, which need
-root, an account or a terminal. A block with `title="…"` is a file of that name.
+The tests run blocks marked `sh` as written (`tests/programs/test_docs_run.py`). They don't run those marked `shell`,
+which need root, an account or a terminal. A block with `title="…"` is a file of that name.
 """
 
 from __future__ import annotations

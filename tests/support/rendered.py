@@ -46,9 +46,9 @@ VIDEO = {
 
 
 def rows(*given: dict) -> pa.Table:
-    """Return rows of `frames.PUBLISHED`; missing values are null."""
+    """Return rows of `frames.SNAPSHOT`; missing values are null."""
     return pa.Table.from_pylist(
-        [{"loc": f"https://shop.example/{n}", **row} for n, row in enumerate(given)], frames.PUBLISHED
+        [{"loc": f"https://shop.example/{n}", **row} for n, row in enumerate(given)], frames.SNAPSHOT
     )
 
 

@@ -1,6 +1,6 @@
 """`make test`: the tests in parallel, then those that run alone, one after the other.
 
-    python -m tests.support.session [FILE …]
+    python -m tests.support.session [PACKAGE]
 
 In CI, at most three failed tests are retried once, alone, with the same seed. If they pass, the session passes and
 names them as unstable. Tests of crashes, races, faults and properties are never retried: rare failures are what they
@@ -24,6 +24,7 @@ from tests.support.examples import ALL, IN_CI
 
 FAILED: Final = "SITEMAP_ETL_FAILED"
 """The variable that names the file which the failed tests of a session are written to."""
+TESTS: Final = ROOT / "tests"
 UNSTABLE: Final = ROOT / "build" / "unstable.txt"
 AT_MOST: Final = 3
 NOTHING: Final = 5
@@ -64,9 +65,20 @@ def again(failed: dict[str, bool]) -> list[str]:
     return sorted(failed) if len(failed) <= AT_MOST and all(failed.values()) else []
 
 
+def files_of(package: str) -> list[str]:
+    """Return the test files of a package, or of a module outside of packages."""
+    found = [*(TESTS / package).glob("test_*.py"), *TESTS.glob(f"test_{package}.py")]
+    return sorted(str(path.relative_to(ROOT)) for path in found)
+
+
+def folders() -> set[str]:
+    """Return the names of the folders with tests."""
+    return {path.parent.name for path in TESTS.glob("*/test_*.py")}
+
+
 def files_with_tests_alone(files: Sequence[str]) -> list[str]:
     """Return those of these test files (by default all) that have a test which runs alone."""
-    paths = [ROOT / file for file in files] or sorted((ROOT / "tests").rglob("test_*.py"))
+    paths = [ROOT / file for file in files] or sorted(TESTS.rglob("test_*.py"))
     return [str(path.relative_to(ROOT)) for path in paths if "@pytest.mark.alone\n" in path.read_text("utf-8")]
 
 
@@ -97,5 +109,8 @@ if __name__ == "__main__":
     import tempfile
 
     UNSTABLE.unlink(missing_ok=True)
+    chosen = [file for package in sys.argv[1:] for file in files_of(package)]
+    if len(sys.argv) > 1 and not chosen:
+        sys.exit(f"P={sys.argv[1]}: there are no tests of this package. Folders: {', '.join(sorted(folders()))}")
     with tempfile.TemporaryDirectory() as made:
-        sys.exit(run(Path(made), sys.argv[1:]))
+        sys.exit(run(Path(made), chosen))

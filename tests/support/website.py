@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from broken_sitemaps import url, urlset
+from tests.support.broken_sitemaps import url, urlset
 
 Answer = tuple[int, dict[str, str], bytes]
 

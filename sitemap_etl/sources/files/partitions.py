@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset
+import pyarrow.compute as pc
 
 from sitemap_etl.sources.files.files import File, Note
 
@@ -62,7 +62,7 @@ def expression(file: File, kinds: Mapping[str, str]) -> Any:
     made = None
     for name, value in _values(file.path).items():
         if name in kinds and value is not None:
-            equal = pyarrow.dataset.field(name) == _scalar(value, kinds[name])
+            equal = pc.field(name) == _scalar(value, kinds[name])
             made = equal if made is None else made & equal
     return made
 

@@ -137,7 +137,7 @@ class Summary(Document):
     shape: Mapping[str, Shape] = field(default_factory=dict)  # of the set as it is, or would be
     quiet: Mapping[str, str] = field(default_factory=dict)  # sections in which nothing differed → who rendered them
     site_file: str | None = None
-    rolled_back_to: str | None = None  # the run whose release this run published again
+    rolled_back_to: str | None = None  # the run whose release a rollback published again, or would
 
     title: ClassVar[str] = "summary"
 
