@@ -86,7 +86,7 @@ class Dialect(Frozen):
     @property
     def time(self) -> str:
         """Pattern of the time at which a statement runs, as its SQL names it."""
-        words = r"current_(?:timestamp|date|time)|localtime(?:stamp)?|sysdate"
+        words = r"current_(?:timestamp|date|time)|localtime(?:stamp)?|sysdate|systimestamp"
         return rf"\b(?:{self.time_calls})[ \t]*\(|\b(?:{words})\b|'now'"
 
     def quoted(self, *names: str) -> str:
@@ -107,6 +107,7 @@ POSTGRESQL: Final = Dialect(
     from_hex="decode({}, 'hex')",
     types="columns",
     snapshots=True,
+    time_calls=r"now|(?:transaction|statement|clock)_timestamp|timeofday|getdate|sysdate",  # the last two in Redshift
     chance=f"random() < {1 / ONE_IN}",
     blocks=f"{{}} TABLESAMPLE SYSTEM ({100 / ONE_IN})",
     trials=("int", "date", "uuid"),
@@ -210,6 +211,7 @@ DUCKDB: Final = Dialect(
     syntax=_POSTGRES_SYNTAX,
     lower_case=True,
     limit=True,
+    time_calls=r"now|today|ago|transaction_timestamp|(?:get_)?current_(?:date|time\w*|local\w+)|localtime\w*",
     types="columns",
     chance=f"random() < {1 / ONE_IN}",
     tables="""
@@ -235,14 +237,14 @@ _ROWS: Final = (
     MYSQL,
     SQLITE,
     DUCKDB,
-    Dialect("mssql", sqlalchemy="pyodbc"),
+    Dialect("mssql", sqlalchemy="pyodbc", time_calls=_TIME_CALLS + r"|sysdatetime\w*|sysutcdatetime|getutcdate"),
     Dialect("oracle", sqlalchemy="oracledb"),
     Dialect("snowflake", sqlalchemy="snowflake-sqlalchemy", address="account"),
     Dialect("bigquery", sqlalchemy="sqlalchemy-bigquery", address="project"),
     Dialect("redshift", sqlalchemy="sqlalchemy-redshift"),
     Dialect("trino", sqlalchemy="trino[sqlalchemy]"),
     Dialect("databricks", sqlalchemy="databricks-sqlalchemy"),
-    Dialect("clickhouse", sqlalchemy="clickhouse-sqlalchemy"),
+    Dialect("clickhouse", sqlalchemy="clickhouse-sqlalchemy", time_calls=_TIME_CALLS + "|now64|today|yesterday"),
     GRPC,
     Dialect("flightsql", address="host"),
 )

@@ -18,6 +18,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sitemap_etl.dialects import DUCKDB
+
 MEMORY: Final = "1GiB"
 """Memory limit of a statement. Beyond it, the statement spills to a scratch folder, or fails without one."""
 _SETTINGS: Final = {
@@ -161,8 +163,8 @@ def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
 
 
 _CHANGING: Final = re.compile(
-    r"now|today|age|ago|random|uuid\w*|gen_random_uuid|nextval|currval|getenv|getvariable|localtime\w*|current_\w+"
-    r"|get_current_\w+|transaction_timestamp|txid_current|pg_conf_load_time|pg_postmaster_start_time"
+    DUCKDB.time_calls + r"|age|random|uuid\w*|gen_random_uuid|nextval|currval|getenv|getvariable|(?:get_)?current_\w+"
+    r"|txid_current|pg_conf_load_time|pg_postmaster_start_time"
 )
 """Functions that yield another value on another run. DuckDB's own `stability` takes `age` for one that does not."""
 _KEYWORDS: Final = re.compile(r"current_(date|time|timestamp)|localtime(stamp)?")

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from sitemap_etl.dialects import DUCKDB, SQLITE
+from sitemap_etl.dialects import DUCKDB, SQLITE, dialect_of
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.sources.databases.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from tests.support.catalog import Catalog
@@ -59,6 +59,23 @@ def test_an_upper_bound_on_the_watermark_is_accepted(sql: str) -> None:
 def test_another_use_of_the_current_time_is_reported_with_the_condition_to_add(sql: str, use: str, line: str) -> None:
     assert other_use_of_time(sql, SQLITE) == use
     assert also_due(use, SQLITE) == line
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_time", "other"),
+    [
+        ("postgresql", "statement_timestamp()", "to_timestamp(d)"),
+        ("duckdb", "today()", "make_timestamp(d)"),
+        ("mysql", "utc_timestamp(6)", "from_unixtime(d)"),
+        ("mssql", "SYSUTCDATETIME()", "datefromparts(d)"),
+        ("oracle", "SYSTIMESTAMP", "to_date(d)"),
+        ("clickhouse", "yesterday()", "toDate(d)"),
+    ],
+)
+def test_each_kind_has_its_own_words_for_the_time(kind: str, of_time: str, other: str) -> None:
+    select = "SELECT id FROM p WHERE u >= :since AND d < {}"
+    assert other_use_of_time(select.format(of_time), dialect_of(kind)) == f"d < {of_time.partition('(')[0]}"
+    assert other_use_of_time(select.format(other), dialect_of(kind)) is None
 
 
 @pytest.mark.parametrize(
