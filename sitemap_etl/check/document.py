@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sitemap_etl.check.bounds import part_of_text, part_of_xml
 from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.check.report import Faults, Lines
 from sitemap_etl.check.scan import Flat, flat
@@ -21,7 +22,7 @@ from sitemap_etl.web import GZIP, codec_of, decoded, inflated
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
-_PROLOG: Final = re.compile(rb"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_BEFORE_ROOT: Final = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->", re.DOTALL)
 _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
@@ -29,6 +30,8 @@ _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _FRONT_MATTER: Final = re.compile(rb"---[ \t]*\r?\n")
 """Beginning of a template of Jekyll, Hugo and similar generators."""
 _DOCTYPE: Final = b"<!DOCTYPE r"
+_SUBSET: Final = 1 << 20
+"""Bytes of a document type that is parsed."""
 _BLANK: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))
 """Table for `bytes.translate`: everything becomes a space, except line breaks."""
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -53,11 +56,15 @@ _BOMS: Final = (
 
 @dataclass
 class Document:
-    """A file that could be parsed. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML."""
+    """A file that could be parsed. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML.
+
+    whole: False if only a part of it was parsed.
+    """
 
     kind: Kind
     data: bytes
     flat: Flat | None = None
+    whole: bool = True
 
 
 def kind_of(data: bytes, name: str) -> Kind:
@@ -99,10 +106,17 @@ def _plain(data: bytes) -> bytes:
     return data.lstrip()
 
 
+def _prolog(text: bytes) -> int:
+    """Return the end of whitespace, comments and instructions at the beginning, which can have any length."""
+    end = 0
+    while found := _BEFORE_ROOT.match(text, end):  # repetition in the pattern would keep a place for each of them
+        end = found.end()
+    return end
+
+
 def _xml_kind(text: bytes) -> Kind:
     """Return the kind by the root element or an HTML document type."""
-    begin = _PROLOG.match(text)
-    start = begin.end() if begin else 0  # comments before the root may be of any length
+    start = _prolog(text)
     if _HTML.match(text, start):
         return "html"
     if doctype := find_doctype(text, start):
@@ -113,8 +127,14 @@ def _xml_kind(text: bytes) -> Kind:
     return _KINDS.get(root[2], "html" if root[2].lower() == b"html" else "xml")
 
 
-def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str = "") -> Document | None:
-    """Return the document, or None if it can't be parsed. `faults` then has the reason."""
+def parsed(
+    data: bytes, name: str, faults: Faults, *, whole: bool, max_bytes: int, charset: str = ""
+) -> Document | None:
+    """Return the document, or None if it can't be parsed. `faults` then has the reason.
+
+    whole: False if `data` is the beginning of a file.
+    max_bytes: maximum size of a file, on which the number of its parts depends.
+    """
     kind = kind_of(data, name)
     if kind in {"html", "xml"} and is_robots(name):
         kind = "robots"  # what a crawler asks for as robots.txt is one to it, whatever it says
@@ -130,17 +150,20 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
             faults.add("sitemap-empty", detail="the file is empty")
         return None
     data = _utf8(data, faults, charset, xml=kind not in {"text", "robots"})
+    data, excess = (part_of_text if kind in {"text", "robots"} else part_of_xml)(data, max_bytes)
+    if excess:
+        faults.add("partly-read", detail=f"it has {excess}")
+        whole = False
     faults.lines = Lines(data)
     if kind == "text" and name.partition("?")[0].lower().endswith((".xml", ".xml.gz")):
         faults.add("text-named-xml", line=1, example=_head(data).partition("\n")[0])
     if kind in {"text", "robots"}:
-        return Document(kind, data)
+        return Document(kind, data, whole=whole)
     return _xml(kind, data, faults, whole=whole)
 
 
 def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | None:
-    begin = _PROLOG.match(data)
-    start = begin.end() if begin else 0
+    start = _prolog(data)
     if data.startswith(b"<!DOCTYPE", start):
         doctype = find_doctype(data, start)
         stop = doctype.stop if doctype else len(data)
@@ -148,7 +171,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             faults.add("xml-entities", at=data.index(b"<!ENTITY", start), example=_head(data[start:stop]))
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
-        if doctype and doctype.subset:
+        if doctype and doctype.subset and stop - start <= _SUBSET:
             verdict = judge(data[start:stop] + b"<r/>", as_tree=True)
             if isinstance(verdict, Mistake):
                 faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
@@ -173,8 +196,8 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
     _report_namespaces(verdict, faults, elements=kind not in {"urlset", "index"})
     if kind not in {"urlset", "index"}:
-        return Document(kind, data)
-    return Document(kind, data, flat(data, scoped=bool(verdict.elements)))
+        return Document(kind, data, whole=whole)
+    return Document(kind, data, flat(data, scoped=bool(verdict.elements)), whole=whole)
 
 
 def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> None:

@@ -96,7 +96,7 @@ def _skimmed(source: Source, max_bytes: int, held: Held, wanted: Callable[[str],
             reading.listed = listed_in(listed, faults)
         else:
             reading.rows = rows_of(listed)
-    if found.document is None or not found.whole:
+    if found.document is None or not found.whole or "partly-read" in {finding.code for finding in faults.findings()}:
         reading.findings = [finding for finding in faults.findings() if finding.severity == "error"]
         reading.status = reading.findings[-1].code if reading.findings else "cut"
     return reading

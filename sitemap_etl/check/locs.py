@@ -25,6 +25,8 @@ _BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
 _EXAMPLE: Final = re.compile(r"://(?:[^/]*\.)?example\.(?:com|net|org)(?::\d+)?$")
 """Pattern of an origin on a reserved host (RFC 2606, section 3)."""
 _BLOCK: Final = 1 << 16
+_ORIGINS: Final = 10_000
+"""Origins of one file that are judged."""
 _ORIGINS_KEPT: Final = 10_000
 """Origins in the cache."""
 _ORIGINS_GUESSED: Final = 8
@@ -153,6 +155,10 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     if not len(rest):
         return well
     written, codes = origins_of(locs.take(pa.array(rest)))
+    if (codes == -2).any():
+        detail = f"its URLs are on more than {_ORIGINS:,} hosts"
+        faults.rows("partly-read", rest[codes == -2], locs, offsets, detail=detail)
+        rest, codes = rest[codes > -2], codes[codes > -2]
     order, cuts = grouped(codes + 1, len(written) + 1)
     for code, text in enumerate([None, *written]):
         rows = rest[order[cuts[code] : cuts[code + 1]]]
@@ -214,7 +220,10 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
 
 
 def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
-    """Return each origin of the URLs once, as written, and the index of the origin of each URL (-1: none)."""
+    """Return the first `_ORIGINS` origins of the URLs once, as written, and the index of the origin of each URL.
+
+    -1: none. -2: an origin after the first ones.
+    """
     written: list[str] = []
     codes = np.full(len(urls), -1, np.int32)
     rest = np.arange(len(urls))
@@ -230,8 +239,11 @@ def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
     if len(rest):
         found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rest)), _ORIGIN), "origin").dictionary_encode()
         places: dict[str, int] = {text: place for place, text in enumerate(written)}
-        known = [places.setdefault(text, len(places)) for text in found.dictionary.to_pylist()]
-        codes[rest] = np.array([*known, -1], np.int32)[numbers_of(found.indices, len(known))]
+        numbers = np.full(len(found.dictionary) + 1, -2, np.int32)
+        for number, text in enumerate(found.dictionary[:_ORIGINS].to_pylist()):
+            numbers[number] = places.setdefault(text, len(places))
+        numbers[-1] = -1
+        codes[rest] = numbers[numbers_of(found.indices, len(numbers) - 1)]
         written = list(places)
     return written, codes
 

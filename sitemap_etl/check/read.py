@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, single
 from sitemap_etl.check.alternates import Links, check_alternates
+from sitemap_etl.check.bounds import part_of_rows
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
@@ -62,7 +63,7 @@ RulesOf = Callable[[str, str], "RobotsRules | None"]
 its robots.txt, None if it has none, or if it is not known."""
 
 
-@dataclass
+@dataclass(slots=True)  # an index can list half a million
 class Listed:
     """A file in a manifest. `hash`: the algorithm and its hexadecimal digits."""
 
@@ -157,7 +158,10 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
             held.grow(max(len(data), len(found.data)))
         sent_as = found.taken.content_type
         charset = charset_of(sent_as) if _TEXTUAL.match(sent_as) else ""
-        found.document = parsed(found.data, source.name, faults, whole=found.whole, charset=charset)
+        found.document = parsed(
+            found.data, source.name, faults, whole=found.whole, max_bytes=max_bytes, charset=charset
+        )
+        found.whole &= found.document is None or found.document.whole
     return found
 
 
@@ -245,7 +249,8 @@ def contents(document: Document, faults: Faults) -> Contents:
             locs, at = check_robots(document.data, faults)
         else:
             locs, at = check_feed(document.data, document.kind, faults)
-        return Contents(document.kind, _clipped(locs), at)
+        kept = part_of_rows(at, faults)
+        return Contents(document.kind, _clipped(locs[:kept]), at[:kept])
     assert document.flat is not None
     nothing = Contents(document.kind, pa.array([], pa.string()), np.empty(0, np.int64))
     try:
@@ -285,7 +290,7 @@ def listed_in(found: Contents, faults: Faults) -> list[Listed]:
     """Return the files that an index or a robots.txt names."""
     assert faults.lines is not None
     locs = pc.utf8_trim_whitespace(found.locs).to_pylist()
-    lines = [faults.lines.place(int(at))[0] for at in found.at]
+    lines = faults.lines.numbers(found.at).tolist()
     if found.lastmods is None:
         return [Listed(url, line, int(at)) for url, line, at in zip(locs, lines, found.at, strict=True)]
     dates = dated(pc.utf8_trim_whitespace(found.lastmods))
@@ -347,6 +352,7 @@ def read(
     reading.stats.stored, reading.stats.bytes = len(found.taken.data), len(found.data)
     if found.taken.status:
         _content_type(found.taken, kind_of(found.data, source.name), faults)
+    found.taken, found.data = None, b""  # the document is a copy
     reading.is_whole = found.whole and found.document is not None
     if found.document is not None:
         _judge(found.document, reading, faults, now, rules_of)
@@ -354,7 +360,7 @@ def read(
             assert faults.lines is not None
             away.line = faults.lines.place(away.at)[0]
     reading.findings = list(faults.findings())
-    reading.is_whole &= "xml-malformed" not in {finding.code for finding in reading.findings}
+    reading.is_whole &= not {"xml-malformed", "partly-read"} & {finding.code for finding in reading.findings}
     return reading
 
 
@@ -464,7 +470,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
 def _drawn(found: Contents, locs: Any, rows: np.ndarray, faults: Faults) -> list[Drawn]:
     """Return these rows of a file's entries."""
     assert faults.lines is not None
-    lines = [faults.lines.place(int(at))[0] for at in found.at[rows]]
+    lines = faults.lines.numbers(found.at[rows]).tolist()
     drawn = locs.take(pa.array(rows)).to_pylist()
     if found.lastmods is None:
         return [Drawn(loc, line) for loc, line in zip(drawn, lines, strict=True)]

@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
+from sitemap_etl.arrow import data_of, mask_of, numbers_of, offsets_of, over
 from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.frozen import Frozen
 
-_NAME: Final = re.compile(r"</?([^\s/>]+)")
-_BLANK: Final = re.compile("[ \t\r\n\x02]*")
+_NAME: Final = r"^</?(?P<name>[^\s/>]+)"
+_FILLED: Final = "[^ \t\r\n\x02]"
 DEPTH: Final = 64
 """Maximum depth of elements. A sitemap has five levels, and the work grows with the depth."""
 _SHORT: Final = 40
@@ -36,6 +36,7 @@ _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
 GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
 
+_MARK: Final = re.compile(rb"<[!?]")
 _MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
 _ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
@@ -132,8 +133,8 @@ def scan(document: Flat) -> Scan:
     """Return the elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
     data = document.marked
     bytes_ = np.frombuffer(data, np.uint8)
-    starts = np.flatnonzero(bytes_ == ord("<"))
-    ends = np.flatnonzero(bytes_ == ord(">"))
+    starts = np.flatnonzero(bytes_ == ord("<")).astype(np.int32)
+    ends = np.flatnonzero(bytes_ == ord(">")).astype(np.int32)
     if len(ends) != len(starts) or not ((starts < ends).all() and (ends[:-1] < starts[1:]).all()):
         data, ends = _ends(data, starts, ends)
         bytes_ = np.frombuffer(data, np.uint8)
@@ -141,17 +142,17 @@ def scan(document: Flat) -> Scan:
     names, name = _names(document.prefixes, pieces, starts, ends)
     closing = bytes_[starts + 1] == ord("/")
     empty = bytes_[ends - 1] == ord("/")
-    level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)))
+    level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)), dtype=np.int32)
     if int(level.max()) > DEPTH:
         raise TooDeep(f"{int(level.max()):,} levels")
     opening = ~closing
     leaf = opening & (empty | np.append(closing[1:], False))
     strays = _strays(pieces, ends, np.flatnonzero(~leaf | empty))
-    token = np.flatnonzero(opening)
+    token = np.flatnonzero(opening).astype(np.int32)
     name = name[token]
     if document.moved:
         names, name = _resolved(document, names, name)
-    depth = (level + empty)[token]
+    depth = (level + empty)[token].astype(np.int8)
     return Scan(
         names=names,
         name=name,
@@ -201,9 +202,7 @@ def _names(
     numbers: dict[str, int] = {}
     names: list[Name] = []
 
-    def number(tag: str) -> int:
-        found = _NAME.match(tag)
-        written = found[1] if found else tag
+    def number(written: str) -> int:
         if written not in numbers:
             prefix, colon, local = written.rpartition(":")
             uri = prefixes.get(prefix) if colon else prefixes.get("", "")
@@ -219,8 +218,9 @@ def _names(
         if cut:
             tags = _heads(tags)
         encoded = tags.dictionary_encode()
-        codes = np.array([number(tag) for tag in encoded.dictionary.to_pylist()], np.int32)
-        name[chosen] = codes[numbers_of(encoded.indices)]
+        written = pc.struct_field(pc.extract_regex(encoded.dictionary, _NAME), "name").dictionary_encode()
+        codes = np.array([number(one) for one in written.dictionary.to_pylist()], np.int32)
+        name[chosen] = codes[numbers_of(written.indices)][numbers_of(encoded.indices)]
     return names, name
 
 
@@ -235,7 +235,7 @@ def _heads(tags: Any) -> Any:
 
 def _parents(depth: np.ndarray) -> np.ndarray:
     """For each element the last one before it that is a level higher."""
-    parent = np.full(len(depth), -1, np.int64)
+    parent = np.full(len(depth), -1, np.int32)
     above = np.flatnonzero(depth == 1)
     for level in range(2, int(depth.max()) + 1):
         here = np.flatnonzero(depth == level)
@@ -247,8 +247,8 @@ def _parents(depth: np.ndarray) -> np.ndarray:
 def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, str]]:
     """Text in gaps that should hold blanks only."""
     texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
-    odd = [code for code, text in enumerate(texts.dictionary.to_pylist()) if not _BLANK.fullmatch(text)]
-    if not odd:
+    odd = np.flatnonzero(mask_of(pc.match_substring_regex(texts.dictionary, _FILLED)))
+    if not len(odd):
         return []
     where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[:1000]
     return [(int(ends[gaps[i]]) + 1, texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
@@ -341,31 +341,24 @@ def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list
 
 def marked(data: bytes) -> bytes:
     """Return the document with comments, CDATA and processing instructions turned into marks."""
-    found = _markup(data)
-    if not found:
-        return data
-    changed = bytearray(data)
-    for begin, stop in found:
+    changed = None
+    for begin, stop in _markup(data):
+        if changed is None:
+            changed = bytearray(data)
         if data.startswith(b"<![CDATA[", begin):
             text = data[begin + 9 : stop - 3].replace(b"<", LT).replace(b">", GT).replace(b"&", AMP)
             changed[begin:stop] = NOTHING * 9 + text + NOTHING * 3
         else:
             changed[begin:stop] = NOTHING * (stop - begin)
-    return bytes(changed)
+    return data if changed is None else bytes(changed)
 
 
-def _markup(data: bytes) -> list[tuple[int, int]]:
-    """Begin and end of all that is neither element nor text."""
-    bytes_ = np.frombuffer(data, np.uint8)
-    opening = np.flatnonzero(bytes_[:-1] == ord("<"))
-    second = bytes_[opening + 1]
-    found: list[tuple[int, int]] = []
+def _markup(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of all that is neither element nor text."""
     stop = 0
-    for begin in opening[(second == ord("!")) | (second == ord("?"))].tolist():
-        if begin >= stop:  # else it stands in a comment or CDATA
-            stop = _end(data, begin)
-            found.append((begin, stop))
-    return found
+    while found := _MARK.search(data, stop):
+        stop = _end(data, found.start())
+        yield found.start(), stop
 
 
 def _end(data: bytes, begin: int) -> int:

@@ -13,7 +13,7 @@ from sitemap_etl.arrow import mask_of, over
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import ROBOTS_BYTES
 from sitemap_etl.render.fence import without_blank_line
-from sitemap_etl.robots import lines_of
+from sitemap_etl.robots import lines_of, read_part
 
 _FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z-]*)\s*:")
 _SITEMAP: Final = re.compile(r"\s*sitemap\s*:\s*([^#\r\n]*)", re.IGNORECASE)
@@ -67,7 +67,7 @@ def check_robots(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
     at: list[int] = []
     fields = others = 0
     example = ""
-    for number, line in enumerate(lines_of(data), 1):
+    for number, line in enumerate(lines_of(read_part(data)), 1):
         bare = line.partition("#")[0].strip("\ufeff \t")
         if not bare:
             continue
