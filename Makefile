@@ -80,6 +80,7 @@ DOCS := build/env/docs
 docs: $(READY) $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
 	$(BIN)/python -m sitemap_etl.check docs/reference/check-codes.md build/check-codes.md
 	$(BIN)/python -m sitemap_etl.check docs/reference/json.md build/json.md
+	$(BIN)/python -m tests.support.tested_versions docs/reference/tested-versions.md build/tested-versions.md
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
 

@@ -66,7 +66,7 @@ def _export(shop: Path, day: int, count: int) -> None:
 def _run(shop: Path, now: datetime, codes: Sequence[int] = (0,)) -> None:
     command = [sys.executable, "-m", "sitemap_etl", "run", "shop.yaml", "--quiet", "--now", f"{now:%Y-%m-%dT%H:%M:%SZ}"]
     done = subprocess.run(  # noqa: S603 - our own
-        [*command, "--reason", "a picture"], cwd=shop, check=False, capture_output=True, text=True
+        [*command, "--reason", "a demo"], cwd=shop, check=False, capture_output=True, text=True
     )
     if done.returncode not in codes:
         raise RuntimeError(done.stdout + done.stderr)

@@ -19,6 +19,7 @@ from demo.bucket import PRIVATE, PUBLIC, Bucket, embedded
 from demo.catalogue import make
 from demo.surroundings import AIRFLOW, DAG, PROJECT, Home
 from sitemap_etl.cli.show import show_summary
+from sitemap_etl.runs.stages import STAGES
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Summary
 
@@ -101,7 +102,7 @@ def _run_dag(home: Home, airflow: subprocess.Popen[str], bucket: Bucket) -> int:
 
 
 def _tell_stage(name: str, count: int) -> None:
-    _step(f"  {name:<11} {count} task{'s' if count > 1 else ''}")
+    _step(f"  {name:<{max(map(len, STAGES))}} {count} task{'s' if count > 1 else ''}")
 
 
 def _fail(log: Path, code: int) -> int:

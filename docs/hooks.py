@@ -1,4 +1,4 @@
-"""Additions of `make docs` to the site: the version, codes of `check` and keys of its JSON."""
+"""Additions of `make docs` to the site: the version, codes of `check`, keys of its JSON, tested dependencies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGES = {"reference/check-codes.md": "check-codes.md", "reference/json.md": "json.md"}
+PAGES = {
+    "reference/check-codes.md": "check-codes.md",
+    "reference/json.md": "json.md",
+    "reference/tested-versions.md": "tested-versions.md",
+}
 """Pages with generated parts, and the file in `build` that has each of them."""
 
 

@@ -50,7 +50,7 @@ if "pandas" not in sys.modules:
 def single(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the values as one array in their layout, without a copy if there is one chunk.
 
-    Raises OverflowError for more than 2 GiB of text in a type with narrow offsets.
+    Raise OverflowError for more than 2 GiB of text in a type with narrow offsets.
     """
     if not isinstance(values, pa.ChunkedArray):
         return values
@@ -66,7 +66,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the values as one array in the plain layout of their kind.
 
     Extension types, runs and dictionaries are unpacked. Text becomes `string`, bytes become `binary`. Lists keep their
-    layout: see `is_list`. Raises OverflowError and `pa.ArrowInvalid` above 2 GiB of text.
+    layout: see `is_list`. Raise OverflowError and `pa.ArrowInvalid` above 2 GiB of text.
     """
     array = single(values)
     kind = array.type
@@ -327,7 +327,7 @@ def exact(values: pa.Array) -> pa.Array:
 
 
 def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
-    """Return the rows of a table in another order, none of them twice: `order` are their places, int64 or uint64."""
+    """Return the rows of a table in another order, each at most once. `order`: their positions, int64 or uint64."""
     places = pa.array(order)
     columns = []
     for column in table.columns:
@@ -371,14 +371,14 @@ def grouped(group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dealt(hashes: np.ndarray, buckets: int) -> tuple[np.ndarray, np.ndarray]:
-    """`grouped` by the remainder of each row's hash (uint64): equal hashes share a bucket."""
+    """Return `grouped` by the remainder of each row's hash (uint64). Equal hashes share a bucket."""
     return grouped(hashes % np.uint64(buckets), buckets)
 
 
 def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
     """Yield the rows of tables that follow each other, at least so many, or so many bytes, together.
 
-    What is read of many small files comes in small tables, of which each has a price of its own in every kernel.
+    Many small files yield small tables, and every kernel has a fixed cost per table.
     """
     pending: list[pa.Table] = []
     held = taken = 0

@@ -21,7 +21,7 @@ from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 
 Connections = Callable[[str], str]
-"""Function from a connection ID to its text. Raises ConfigError if the ID is unknown."""
+"""Function from a connection ID to its text. Raise ConfigError if the ID is unknown."""
 
 _EXAMPLE: Final = "postgresql://user:password@host:5432/database"
 _ENCODE: Final = (
@@ -82,7 +82,7 @@ class Connection(Frozen):
 
     @property
     def uri(self) -> str:
-        """URI for the database's driver. Raises ConfigError if the connection is incomplete."""
+        """URI for the database's driver. Raise ConfigError if the connection is incomplete."""
         return self.uri_with()
 
     def uri_with(self, **defaults: str) -> str:
@@ -146,7 +146,7 @@ def environment_connections(environ: Mapping[str, str]) -> Connections:
 
 
 def look_up(connection_id: str, connections: Connections) -> Connection:
-    """Return the connection of this ID. Raises ConfigError with the ID, but without any part of its text."""
+    """Return the connection of this ID. Raise ConfigError with the ID, but without any part of its text."""
     text = connections(connection_id)
     try:
         return parse(text)
@@ -155,13 +155,13 @@ def look_up(connection_id: str, connections: Connections) -> Connection:
 
 
 def parse(text: str) -> Connection:
-    """Parse a connection from Airflow's URI or JSON. Raises ConfigError without any part of the text."""
+    """Parse a connection from Airflow's URI or JSON. Raise ConfigError without any part of the text."""
     text = text.strip()
     return _from_json(text) if text.startswith("{") else _from_uri(text)
 
 
 def _port(given: Any) -> int | None:
-    """Return a port as a number, or None if it is empty. Raises ConfigError."""
+    """Return a port as a number, or None if it is empty. Raise ConfigError."""
     if given and not str(given).isdecimal():
         raise ConfigError("its port is not a number")  # the text is not shown, because it can be a password
     return int(given) if given else None

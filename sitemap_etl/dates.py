@@ -108,7 +108,7 @@ def read(column: pa.Array, accepted: int = DATABASES) -> Written:
 
 
 def placed(seconds: np.ndarray, zone: str) -> np.ndarray:
-    """Convert seconds of a local clock to UTC seconds, both since 1970. Raises ValueError if the zone doesn't exist.
+    """Convert seconds of a local clock to UTC seconds, both since 1970. Raise ValueError if the zone doesn't exist.
 
     An hour that the clock repeats is the earlier one, so that a row edited in it is never in the future of the same
     run. In a skipped hour, the time is the moment of the skip.

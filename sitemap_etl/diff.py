@@ -208,7 +208,7 @@ def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
 
 
 def with_columns(table: pa.Table, other: pa.Table, names: Sequence[str]) -> pa.Table:
-    """`table` with the named columns taken from `other`, row by row."""
+    """Return `table` with the named columns replaced by those of `other`, row by row."""
     for name in names:
         table = with_column(table, name, other.column(name))
     return table

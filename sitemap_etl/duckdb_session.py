@@ -37,7 +37,7 @@ _SESSION: Final = (
 def opened(path: str | None = None, *, scratch: str | None = None, memory: str = MEMORY) -> Iterator[Any]:
     """Open a file read-only, or a database in memory. `scratch`: a folder to spill to.
 
-    Raises DuckDB's errors.
+    Raise DuckDB's errors.
     """
     settings: dict[str, Any] = {**_SETTINGS, "memory_limit": memory, "threads": str(min(4, os.cpu_count() or 1))}
     if scratch is not None:

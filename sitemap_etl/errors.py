@@ -6,6 +6,7 @@
     ├── Refused            a gate said no: trying again can't help                    exit 1
     │   └── Denied         a database, a store or the file system said no             exit 1
     ├── Unavailable        the other side did not answer: trying again may help      exit 3
+    ├── MachineError       it has too little memory, or killed the process           exit 3
     └── DamagedState       what the state holds can't be believed: restore it        exit 65
 
 A message says what, which one, what was expected, what to do next. It never holds a secret.
@@ -89,6 +90,13 @@ class Unavailable(SitemapEtlError):
 
     exit_code = 3
     kind = "unavailable"
+
+
+class MachineError(SitemapEtlError):
+    """The machine has too little memory, or the process of a run was killed. Another run can succeed."""
+
+    exit_code = 3
+    kind = "machine"
 
 
 @contextmanager

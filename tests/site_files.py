@@ -22,7 +22,7 @@ FULL = """\
 name: shop
 site: https://shop.example
 schedule: {cron: "0 2 * * *", timezone: Europe/Berlin}
-work: s3://shop-private/sitemap
+work: s3://shop-private/sitemaps
 publish:
   to: s3://shop-public/sitemaps
   at: https://shop.example/sitemaps/

@@ -59,14 +59,12 @@ def test_a_time_of_day_needs_runs_that_begin_at_one(tmp_path: Path, schedule: An
         deadline(tmp_path, schedule, "05:00")
 
 
-def test_a_deadline_of_which_nobody_would_hear_is_a_mistake(tmp_path: Path) -> None:
+def test_a_deadline_without_a_receiver_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="done_by: no message would be sent"):
         deadline(tmp_path, "0 2 * * *", "05:00", on=["failed"], webhook="https://hooks.example/1")
 
 
-def test_whom_notify_names_are_told_what_is_late_and_how_to_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_receivers_of_notify_get_what_is_late_and_how_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sitemap_etl.airflow.deadlines import missed as late
 
     notifier = {"class": "tests.support.notifier.FileNotifier", "args": {"path": str(tmp_path / "told")}}

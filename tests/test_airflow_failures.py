@@ -67,7 +67,7 @@ def test_a_task_that_is_stopped_for_its_time_says_which_key_and_is_tried_again()
     assert "airflow.timeout" in error.reason
 
 
-def test_a_task_that_is_stopped_for_its_time_is_told_so_and_not_as_a_defect(tmp_path: Path) -> None:
+def test_a_task_that_is_stopped_for_its_time_is_reported_and_not_as_a_defect(tmp_path: Path) -> None:
     """In the record of the run, which people are told of."""
     site = TestSite(tmp_path).section("pages", pages(5))
     key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key

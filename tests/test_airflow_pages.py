@@ -142,12 +142,12 @@ def test_a_tab_shows_the_report_of_its_run_and_of_all_runs(world: World) -> None
         assert world.get(f"/sitemaps/shop/reports/{way}").status == 200
 
 
-def test_the_task_publish_links_to_the_tab_also_where_it_failed(world: World) -> None:
+def test_the_task_publish_links_to_the_tab_also_if_it_failed(world: World) -> None:
     link = world.refused.xcom("publish", "_link_ReportLink")
     assert link.endswith(f"/dags/shop/runs/{quote(world.refused.run_id)}/plugin/sitemap_report")
 
 
-def test_pages_run_no_scripts_load_nothing_and_stand_in_no_foreign_frame(world: World) -> None:
+def test_pages_run_no_scripts_load_nothing_and_are_in_no_foreign_frame(world: World) -> None:
     for path in ("/sitemaps/", "/sitemaps/shop/reports/index.html", "/sitemaps/shop/runs/nope"):
         page = world.get(path)
         policy = page.headers["content-security-policy"]
@@ -168,7 +168,7 @@ def test_nothing_but_pages_of_reports_is_served(world: World) -> None:
     assert world.get(f"/sitemaps/shop/reports/{'20260101T000000Z-0000'}/report.html").status == 404
 
 
-def test_where_work_cannot_be_read_the_pages_say_so(world: World) -> None:
+def test_if_work_cannot_be_read_the_pages_say_so(world: World) -> None:
     hidden = world.work.with_name("elsewhere")
     world.work.rename(hidden)
     try:
@@ -212,7 +212,7 @@ def test_an_xcom_that_a_person_changed_leads_to_no_folder_but_that_of_its_site(w
         world.airflow.ask("say", {}, **names, value=before)
 
 
-def test_a_dag_that_makes_no_sitemaps_and_a_run_that_does_not_exist_are_told_apart(world: World) -> None:
+def test_a_dag_that_makes_no_sitemaps_and_a_run_that_does_not_exist_are_distinguished(world: World) -> None:
     assert "Airflow knows no run nope" in text_of(world.get("/sitemaps/shop/runs/nope"))
     assert "This DAG makes no sitemaps" in text_of(world.get("/sitemaps/other", "admin"))
 

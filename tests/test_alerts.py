@@ -64,14 +64,14 @@ def night(site: TestSite, number: int, **options: Any) -> None:
 # --- which outcomes -----------------------------------------------------------------------------------
 
 
-def test_a_night_that_goes_well_is_told_to_the_monitor_only(site: TestSite, ear: Side) -> None:
+def test_a_run_that_goes_well_is_reported_to_the_monitor_only(site: TestSite, ear: Side) -> None:
     night(site, 1)
     night(site, 2)
     assert (heard(ear, "/hook"), heard(ear, "/slack")) == ([], [])
     assert beats(ear) == ["/start", "", "/start", ""]
 
 
-def test_a_refused_run_is_told_once_with_reason_gate_command_and_report(site: TestSite, ear: Side) -> None:
+def test_a_refused_run_is_reported_once_with_reason_gate_command_and_report(site: TestSite, ear: Side) -> None:
     night(site, 1)
     site.export("products", pages(10))
     night(site, 2)
@@ -90,7 +90,7 @@ def test_a_refused_run_is_told_once_with_reason_gate_command_and_report(site: Te
     assert beats(ear)[-2:] == ["/start", "/fail"]
 
 
-def test_a_run_that_fails_before_it_begins_is_told_with_its_error(site: TestSite, ear: Side) -> None:
+def test_a_run_that_fails_before_it_begins_is_reported_with_its_error(site: TestSite, ear: Side) -> None:
     (site.folder / "products.csv").unlink()
     with pytest.raises(SitemapEtlError) as failed:
         night(site, 1)
@@ -99,7 +99,7 @@ def test_a_run_that_fails_before_it_begins_is_told_with_its_error(site: TestSite
     assert beats(ear) == ["/start", "/fail"]
 
 
-def test_a_run_that_lost_an_engine_is_told_with_the_engine(site: TestSite, ear: Side) -> None:
+def test_a_run_that_lost_an_engine_is_reported_with_the_engine(site: TestSite, ear: Side) -> None:
     site.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?sitemap={sitemap}", "patience": 0}}
     night(site, 1)
     (message,) = heard(ear, "/hook")
@@ -107,7 +107,7 @@ def test_a_run_that_lost_an_engine_is_told_with_the_engine(site: TestSite, ear: 
     assert message["reason"].startswith("http_ping failed: ")
 
 
-def test_a_held_section_is_told_with_its_reason(site: TestSite, ear: Side) -> None:
+def test_a_held_section_is_reported_with_its_reason(site: TestSite, ear: Side) -> None:
     site.section("blog", pages(30, start=500), on_error="keep")
     night(site, 1)
     (site.folder / "blog.csv").unlink()
@@ -116,7 +116,7 @@ def test_a_held_section_is_told_with_its_reason(site: TestSite, ear: Side) -> No
     assert message["reason"].startswith("section blog stays as published: ")
 
 
-def test_other_outcomes_are_told_where_they_are_asked_for(site: TestSite, ear: Side) -> None:
+def test_other_outcomes_are_reported_if_they_are_asked_for(site: TestSite, ear: Side) -> None:
     site.keys["notify"]["on"] = ["published", "interrupted"]
     night(site, 1)
     (message,) = heard(ear, "/hook")
@@ -156,7 +156,7 @@ def test_airflows_notifiers_get_their_arguments_and_the_message(site: TestSite) 
     assert (path, arguments, alert.status) == ("some.Notifier", {"to": "seo@shop.example"}, "published")
 
 
-def test_nobody_is_told_of_a_dry_run(site: TestSite, ear: Side) -> None:
+def test_nobody_is_notified_of_a_dry_run(site: TestSite, ear: Side) -> None:
     night(site, 1, dry_run=True)
     (site.folder / "products.csv").unlink()
     with pytest.raises(SitemapEtlError):
@@ -167,7 +167,7 @@ def test_nobody_is_told_of_a_dry_run(site: TestSite, ear: Side) -> None:
 # --- once ---------------------------------------------------------------------------------------------
 
 
-def test_a_schedulers_run_is_told_once_however_often_its_end_is_reported(site: TestSite, ear: Side) -> None:
+def test_a_schedulers_run_is_reported_once_however_often_its_end_is_reported(site: TestSite, ear: Side) -> None:
     night(site, 1)
     site.export("products", pages(10))
     world = site.at(FIRST_NIGHT + timedelta(days=1))
@@ -183,7 +183,7 @@ def test_a_schedulers_run_is_told_once_however_often_its_end_is_reported(site: T
     assert message["gates"] == ["products.max_drop", "max_drop"]
 
 
-def test_a_repaired_run_is_told_to_the_monitor_once_more(site: TestSite, ear: Side) -> None:
+def test_a_repaired_run_is_reported_to_the_monitor_once_more(site: TestSite, ear: Side) -> None:
     night(site, 1)
     world = site.at(FIRST_NIGHT + timedelta(days=1))
     export = site.folder / "products.csv"
@@ -201,7 +201,7 @@ def test_a_repaired_run_is_told_to_the_monitor_once_more(site: TestSite, ear: Si
     assert beats(ear)[-2:] == ["/fail", ""]
 
 
-def test_a_schedulers_run_that_left_no_word_is_told_as_failed(site: TestSite, ear: Side) -> None:
+def test_a_schedulers_run_that_left_no_word_is_reported_as_failed(site: TestSite, ear: Side) -> None:
     site.keys["work"] = "s3://nowhere/work"
     site.environment = replace(site.environment, open_storage=_unavailable)
     said: list[str] = []
@@ -222,7 +222,7 @@ def _unavailable(*_given: object, **_options: object) -> Any:
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_a_schedulers_run_that_was_killed_is_told_as_failed(site: TestSite, ear: Side, leased: bool) -> None:
+def test_a_schedulers_run_that_was_killed_is_reported_as_failed(site: TestSite, ear: Side, leased: bool) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     if not leased:  # the machine was down for longer than a lease lasts
         (site.folder / "work" / "shop" / "state" / "lease.json").unlink()
@@ -233,7 +233,7 @@ def test_a_schedulers_run_that_was_killed_is_told_as_failed(site: TestSite, ear:
     assert "killed" in message["reason"]
 
 
-def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_told_as_failed(
+def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_reported_as_failed(
     site: TestSite, ear: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_given: object, **_options: object) -> None:
@@ -251,14 +251,16 @@ def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_told_as_failed(
     assert past_runs(site.load(), site.environment)[0].status == "failed"
 
 
-def test_a_killed_run_is_told_as_failed_by_a_process_that_may_only_read_the_state(site: TestSite, ear: Side) -> None:
+def test_a_killed_run_is_reported_as_failed_by_a_process_that_may_only_read_the_state(
+    site: TestSite, ear: Side
+) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
     assert (message["status"], "killed" in message["reason"]) == ("failed", True)
 
 
-def test_a_plan_that_was_killed_and_tried_again_is_not_what_people_are_told(site: TestSite, ear: Side) -> None:
+def test_a_plan_that_was_killed_and_retried_is_not_reported(site: TestSite, ear: Side) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     key = tasks.start(
         site.load(), Options(), site.environment, owner="shop/tonight", again=datetime(2026, 1, 1, tzinfo=UTC)
@@ -272,7 +274,7 @@ def test_a_plan_that_was_killed_and_tried_again_is_not_what_people_are_told(site
     assert (message["reason"], message["run_id"]) == (str(failed.value), Path(key).name)
 
 
-def test_nobody_is_told_of_a_schedulers_dry_run_that_fails_in_its_plan(site: TestSite, ear: Side) -> None:
+def test_nobody_is_notified_of_a_schedulers_dry_run_that_fails_in_its_plan(site: TestSite, ear: Side) -> None:
     (site.folder / "products.csv").unlink()
     with pytest.raises(SitemapEtlError) as failed:
         tasks.start(site.load(), Options(dry_run=True), site.environment, owner="shop/tonight")
@@ -297,7 +299,7 @@ def test_the_end_of_a_run_that_was_made_again_is_not_that_of_the_first_of_its_na
     assert (message["status"], message["reason"]) == ("failed", "Its log says why")
 
 
-def test_where_no_run_is_remembered_the_place_that_was_looked_at_is_told(site: TestSite, ear: Side) -> None:
+def test_if_no_run_is_remembered_the_place_that_was_looked_at_is_reported(site: TestSite, ear: Side) -> None:
     site.keys["work"] = str(site.folder / "not-mounted-here")
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
     assert ear.requests == []

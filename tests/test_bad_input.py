@@ -203,13 +203,13 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_broken_source_is_told(shop: Shop, name: str) -> None:
+def test_a_broken_source_is_reported(shop: Shop, name: str) -> None:
     change, code, *said = SOURCES[name]
     change(shop)
     refused(shop, code, *said)
 
 
-def test_a_csv_that_is_not_utf8_is_told_with_its_line(shop: Shop) -> None:
+def test_a_csv_that_is_not_utf8_is_reported_with_its_line(shop: Shop) -> None:
     (shop.folder / "products.csv").write_bytes("loc\n/a\n/größe\n".encode("latin-1"))
     refused(shop, 2, "products.csv line 3 is not UTF-8")
 
@@ -223,13 +223,17 @@ def test_an_export_without_rows_is_refused_by_a_gate(shop: Shop) -> None:
     assert shop.public().objects() == before
 
 
-def test_a_missing_table_in_postgresql_is_told(shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_table_in_postgresql_is_reported(
+    shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_PG", postgres.uri)
     shop.source(**{"from": {"database": "pg", "query": "SELECT loc FROM pages"}})
     refused(shop, 2, "section products: ", 'relation "pages" does not exist')
 
 
-def test_a_wrong_password_is_told_without_it(shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_password_is_reported_without_it(
+    shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     postgres.execute("DROP ROLE IF EXISTS stranger", "CREATE ROLE stranger LOGIN PASSWORD 'right'")
     postgres.ask_password_of("stranger")
     monkeypatch.setenv("AIRFLOW_CONN_PG", postgres.as_user("stranger:geheim"))
@@ -262,7 +266,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_that_can_not_be_carried_out_is_told(shop: Shop, name: str) -> None:
+def test_a_rule_that_can_not_be_carried_out_is_reported(shop: Shop, name: str) -> None:
     keys, code, *said = RULES[name]
     (shop.folder / "twice.csv").write_text("loc,price,price\n/a,1,2\n")
     shop.source(**{"from": {"csv": "./products.csv"}, **keys})
@@ -286,7 +290,7 @@ TRAPS = {
 
 
 @pytest.mark.parametrize("name", TRAPS)
-def test_a_mistake_in_the_site_file_is_told_with_its_place(shop: Shop, name: str) -> None:
+def test_a_mistake_in_the_site_file_is_reported_with_its_place(shop: Shop, name: str) -> None:
     old, new, *said = TRAPS[name]
     shop.text(old, new)
     done = refused(shop, 2, *said)
@@ -302,7 +306,7 @@ def test_a_mistake_in_the_site_file_is_told_with_its_place(shop: Shop, name: str
         (b"text", "expected a mapping"),
     ],
 )
-def test_what_is_no_site_file_at_all_is_told(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_no_site_file_at_all_is_reported(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "odd.yaml").write_bytes(content)
     done = call("run", tmp_path / "odd.yaml")
     assert done.code == 2
@@ -310,7 +314,7 @@ def test_what_is_no_site_file_at_all_is_told(tmp_path: Path, content: bytes, sai
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_site_file_that_is_not_there_is_told_with_the_nearest(shop: Shop) -> None:
+def test_a_site_file_that_is_not_there_is_reported_with_the_nearest(shop: Shop) -> None:
     assert shop.path.exists()
     done = call("run", "shp.yaml")
     assert (done.code, "did you mean" in done.err, "shop.yaml" in done.err) == (2, True, True)
@@ -323,19 +327,19 @@ def test_a_folder_is_no_site_file(tmp_path: Path) -> None:
 # --- the call -----------------------------------------------------------------------------------------
 
 
-def test_an_unknown_section_is_told_with_the_known_ones(shop: Shop) -> None:
+def test_an_unknown_section_is_reported_with_the_known_ones(shop: Shop) -> None:
     refused(
         shop, 2, "--section product: there is no such section. There are: products", arguments=("--section", "product")
     )
 
 
-def test_an_unknown_gate_is_told_with_one_that_is(shop: Shop) -> None:
+def test_an_unknown_gate_is_reported_with_one_that_is(shop: Shop) -> None:
     arguments = ("--force", "product.max_drop", "--reason", "x")
     refused(shop, 2, "--force product.max_drop: there is no such gate", "products.max_drop", arguments=arguments)
 
 
 @pytest.mark.parametrize("run_id", ["20260101T000000Z-beef", "yesterday", "../../etc"])
-def test_an_unknown_run_is_told(shop: Shop, run_id: str) -> None:
+def test_an_unknown_run_is_reported(shop: Shop, run_id: str) -> None:
     for command in ("publish", "rollback"):
         done = call(command, shop.path, run_id)
         assert (done.code, run_id in done.err, "Traceback" in done.err) == (2, True, False)
@@ -344,7 +348,7 @@ def test_an_unknown_run_is_told(shop: Shop, run_id: str) -> None:
 # --- where it goes ------------------------------------------------------------------------------------
 
 
-def test_a_file_where_the_public_folder_should_be_is_told(shop: Shop) -> None:
+def test_a_file_in_place_of_the_public_folder_is_reported(shop: Shop) -> None:
     (shop.folder / "taken").write_text("mine")
     shop.keys["publish"] = "./taken"
     before = (shop.folder / "public" / "sitemap.xml").read_bytes()
@@ -355,7 +359,7 @@ def test_a_file_where_the_public_folder_should_be_is_told(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("key", ["work", "publish"])
-def test_a_place_that_takes_no_files_is_told(shop: Shop, key: str) -> None:
+def test_a_place_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
     """/proc takes none from anybody, not even from root."""
     shop.keys[key] = "/proc/sitemaps"
     done = call("run", shop.path, "--moved")
@@ -408,7 +412,7 @@ def test_what_is_in_the_way_in_a_bucket_can_be_adopted_as_the_message_says(
     assert len(shop.public().locs()) == 50
 
 
-def test_a_missing_bucket_is_told(shop: Shop, s3: S3Server) -> None:
+def test_a_missing_bucket_is_reported(shop: Shop, s3: S3Server) -> None:
     on_s3(shop, "no-such-bucket")
     done = call("run", shop.path, "--moved")
     assert done.code == 1
@@ -416,14 +420,14 @@ def test_a_missing_bucket_is_told(shop: Shop, s3: S3Server) -> None:
     assert call("run", shop.path, "--dry-run", "--moved").code == 1
 
 
-def test_a_missing_bucket_for_the_state_is_told_before_anything_is_read(shop: Shop, s3: S3Server) -> None:
+def test_a_missing_bucket_for_the_state_is_reported_before_anything_is_read(shop: Shop, s3: S3Server) -> None:
     shop.keys["work"] = "s3://no-such-bucket/work"
     (shop.folder / "products.csv").unlink()
     done = call("run", shop.path)
     assert (done.code, "bucket no-such-bucket does not exist" in done.err) == (1, True)
 
 
-def test_a_403_that_may_be_a_missing_object_is_not_told_as_a_missing_right_alone(
+def test_a_403_that_may_be_a_missing_object_is_not_reported_as_a_missing_right_alone(
     shop: Shop, proxy: FaultProxy, bucket: str
 ) -> None:
     """S3 says 403 for an object that is not there to those who may not list the bucket."""
@@ -436,7 +440,7 @@ def test_a_403_that_may_be_a_missing_object_is_not_told_as_a_missing_right_alone
     assert "S3 then says 403 instead of 404" in done.err
 
 
-def test_wrong_credentials_are_told_as_such(shop: Shop, proxy: FaultProxy, bucket: str) -> None:
+def test_wrong_credentials_are_reported_as_such(shop: Shop, proxy: FaultProxy, bucket: str) -> None:
     on_s3(shop, bucket)
     proxy.always(Fault("answer", 403, "SignatureDoesNotMatch"))
     done = call("run", shop.path, "--moved")

@@ -76,7 +76,7 @@ def test_rules_name_them_exactly_and_else_they_are_read(site: TestSite, kind: st
     assert [entry.lastmod for entry in site.public().entries()] == ["2025-01-01", "2025-01-02"]
 
 
-def test_fields_of_structs_are_told_apart_too(site: TestSite) -> None:
+def test_fields_of_structs_are_distinguished_too(site: TestSite) -> None:
     rows = [{"loc": row["loc"], "item": [{"Live": row["n"], "live": 0, "seen": row["Updated"]}]} for row in ROWS]
     pq.write_table(pa.Table.from_pylist(rows), site.folder / "rows.parquet")
     for query, where in ((None, "item[1].live = 0"), ("SELECT loc, item[1].Live AS x FROM source", None)):

@@ -165,7 +165,7 @@ def test_a_mistake_is_refused_before_anything_is_read_with_what_was_meant(projec
     assert done.out == ""
 
 
-def test_all_mistakes_of_a_file_are_told_at_once_with_its_name(project: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once_with_its_name(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.sitemap-etl.check]\njobs = 'x'\nignroe = []\n")
     done = call("check", "public", "--json")
     assert (done.code, done.json["kind"], done.json["exit"]) == (2, "config", 2)
@@ -199,7 +199,7 @@ def test_help_is_shown_whatever_the_config_file_says(project: Path) -> None:
     assert call("schema", "check").code == 0
 
 
-def test_a_file_that_is_not_utf_8_is_told(project: Path) -> None:
+def test_a_file_that_is_not_utf_8_is_reported(project: Path) -> None:
     (project / ".sitemap-check.toml").write_bytes(b'at = "https://gr\xf6sse.example/"')
     done = call("check", "public")
     assert (done.code, "not valid TOML" in done.err) == (2, True), done.err
@@ -208,7 +208,7 @@ def test_a_file_that_is_not_utf_8_is_told(project: Path) -> None:
 # --- the options themselves ---
 
 
-def test_a_baseline_is_written_known_and_told_when_it_is_gone(project: Path) -> None:
+def test_a_baseline_is_written_known_and_reported_when_it_is_gone(project: Path) -> None:
     def checked(*more: str) -> Done:
         return call("check", "public", "--baseline", "known.json", *more)
 
@@ -250,7 +250,7 @@ def test_the_schema_of_check_is_printed() -> None:
     assert call("schema", "chek").code == 2
 
 
-def test_a_report_page_that_can_not_be_written_is_told_after_the_report(project: Path) -> None:
+def test_a_report_page_that_can_not_be_written_is_reported_after_the_report(project: Path) -> None:
     (project / "page").mkdir()
     done = call("check", "public", "--html", "page")
     assert (done.code, "priority-invalid" in done.out) == (2, True)

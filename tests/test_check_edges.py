@@ -108,7 +108,7 @@ def test_a_redirect_to_anywhere_is_a_finding_of_its_file(odd: str, site: Website
 @pytest.mark.parametrize(
     "odd", ["http://[x/", "http://user:secret@[x/", "nope.xml", "n" * 300, "site.yaml", "gopher://x/", "a\0b"]
 )
-def test_a_target_that_is_none_is_told_beside_the_others(odd: str, tmp_path: Path) -> None:
+def test_an_invalid_target_is_reported_beside_the_others(odd: str, tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_bytes(BAD)
     report = quick(str(tmp_path / "a.xml"), odd)
     assert found(report, "a.xml") == {"priority-invalid"}
@@ -351,7 +351,7 @@ def test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not(site: W
     assert report.ended
 
 
-def test_where_time_runs_out_before_another_host_is_asked_nothing_is_said_of_its_pages(
+def test_if_time_runs_out_before_another_host_is_asked_nothing_is_said_of_its_pages(
     site: Website, hangs: threading.Event
 ) -> None:
     with website() as other:

@@ -218,7 +218,7 @@ def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -
         "SYSTEM 'a>[b.dtd'",
     ],
 )
-def test_what_stands_in_a_document_type_does_not_end_it(subset: str, tmp_path: Path) -> None:
+def test_what_is_in_a_document_type_does_not_end_it(subset: str, tmp_path: Path) -> None:
     data = f"<!DOCTYPE urlset {subset}>\n{urlset(url(), head='').decode()}".encode()
     report = checked(tmp_path, "sitemap.xml", data)
     assert [f.code for f in report.findings] == ["xml-doctype"]
@@ -226,11 +226,24 @@ def test_what_stands_in_a_document_type_does_not_end_it(subset: str, tmp_path: P
 
 
 @pytest.mark.parametrize("encoding", ["punycode", "utf-7", "no-such-encoding"])
-def test_an_encoding_that_is_none_of_the_web_is_told_and_not_decoded(encoding: str, tmp_path: Path) -> None:
+def test_an_encoding_that_is_not_of_the_web_is_reported_and_not_decoded(encoding: str, tmp_path: Path) -> None:
     data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x-b"), head="")
     report = checked(tmp_path, "sitemap.xml", data)
     assert [(f.code, f.detail) for f in report.findings] == [("not-utf8", f"it declares {encoding}")]
     assert report.files[0].rows == 1
+
+
+@pytest.mark.parametrize("encoding", ["US-ASCII", "ascii"])
+def test_a_file_that_declares_ascii_is_a_file_in_utf_8(encoding: str, tmp_path: Path) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x"), head="")
+    assert [f.code for f in checked(tmp_path, "sitemap.xml", data).findings] == []
+
+
+def test_latin_1_is_read_as_browsers_read_it(tmp_path: Path) -> None:
+    data = urlset(url("https://a.example/“x”"), head="").decode().encode("cp1252")
+    report = checked(tmp_path, "sitemap.xml", b'<?xml version="1.0" encoding="ISO-8859-1"?>\n' + data)
+    assert {f.code for f in report.findings} == {"not-utf8", "loc-not-ascii"}
+    assert "“x”" in str([f.example for f in report.findings])
 
 
 class Served:
@@ -269,7 +282,7 @@ def test_only_line_ends_end_a_line_of_a_robots_txt(tmp_path: Path) -> None:
     assert (finding.code, finding.count, finding.example) == ("robots-sitemap-relative", 1, "Sitemap: /d")
 
 
-def test_the_rows_and_dates_of_a_file_are_told(tmp_path: Path) -> None:
+def test_the_rows_and_dates_of_a_file_are_reported(tmp_path: Path) -> None:
     body = url(more="<lastmod>2026-01-02</lastmod>") + url(
         "https://shop.example/b", "<lastmod>2025-12-31T23:00:00Z</lastmod>"
     )
@@ -279,7 +292,7 @@ def test_the_rows_and_dates_of_a_file_are_told(tmp_path: Path) -> None:
     assert (stats.lastmod_min, stats.lastmod_max) == ("2025-12-31T23:00:00Z", "2026-01-02")
 
 
-def test_what_stands_before_a_break_is_still_checked(tmp_path: Path) -> None:
+def test_what_is_before_a_break_is_still_checked(tmp_path: Path) -> None:
     """A file that breaks off shows its other faults too."""
     data = urlset(url("https://shop.example/#x") + "\n" + url()).replace(b"</url>\n</urlset>", b"")
     report = checked(tmp_path, "sitemap.xml", data)
@@ -296,7 +309,7 @@ def test_entities_are_never_expanded_and_nothing_outside_is_read(tmp_path: Path)
     assert "hidden-words" not in str(report.to_json())
 
 
-def test_no_more_than_the_limit_is_unpacked_and_that_is_told(tmp_path: Path) -> None:
+def test_no_more_than_the_limit_is_unpacked_and_that_is_reported(tmp_path: Path) -> None:
     report = checked(tmp_path, "sitemap.xml.gz", gzip.compress(urlset(urls(1000))), max_bytes=20_000)
     assert 0 < report.files[0].rows < 1000
     assert report.files[0].bytes <= 20_000
@@ -312,7 +325,7 @@ def test_counts_say_how_often_and_lines_say_where_first(tmp_path: Path) -> None:
     assert finding.example == "https://shop.example/a b0"
 
 
-def test_columns_tell_places_apart_where_all_is_one_line(tmp_path: Path) -> None:
+def test_columns_distinguish_places_if_all_is_one_line(tmp_path: Path) -> None:
     data = urlset(url() + url("/b")).replace(b"\n", b"")
     (finding,) = checked(tmp_path, "sitemap.xml", data).findings
     assert finding.line == 1

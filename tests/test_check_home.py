@@ -70,7 +70,7 @@ def test_a_page_of_the_site_at_a_usual_address_is_no_sitemap(site: Website) -> N
     assert "/sitemap_index.xml" in names(checked(site.root), site)
 
 
-def test_without_any_sitemap_the_way_is_told_and_the_page_is_a_finding(site: Website) -> None:
+def test_without_any_sitemap_the_way_is_reported_and_the_page_is_a_finding(site: Website) -> None:
     report = checked(site.root)
     assert "html-page" in {finding.code for finding in report.findings}
     assert "no sitemap was found at the usual addresses (/sitemap.xml, " in report.notes[0]

@@ -54,7 +54,7 @@ def test_a_severity_is_replaced_and_off_is_not_reported() -> None:
     assert policy.severity_of("loc-relative") == "error"
 
 
-def test_a_report_is_left_with_what_counts_and_sorted_anew() -> None:
+def test_a_report_is_left_with_what_counts_and_sorted_again() -> None:
     report = Report([Finding("loc-relative", "a"), Finding("bom", "a"), Finding("loc-tracking", "a")])
     Policy(ignore=["loc-relative"], severity={"loc-tracking": "error"}).apply(report)
     assert [(f.code, f.severity) for f in report.findings] == [("loc-tracking", "error"), ("bom", "warning")]
@@ -131,7 +131,7 @@ def test_more_occurrences_than_are_known_are_a_new_finding_that_tells_how_many_a
     assert [(f.file, f.known) for f in one.new] == [("b.xml", 0)], "another file is another finding"
 
 
-def test_what_has_gone_is_told_unless_it_was_not_asked_for(tmp_path: Path) -> None:
+def test_what_has_gone_is_reported_unless_it_was_not_asked_for(tmp_path: Path) -> None:
     one, other = str(tmp_path / "a.xml"), str(tmp_path / "sub" / "b.xml")
     before = [Finding("bom", one), Finding("duplicate", one), Finding("loc-relative", other)]
     assert {g.code for g in judged(tmp_path, before, []).gone} == {"bom", "duplicate", "loc-relative"}
@@ -141,7 +141,7 @@ def test_what_has_gone_is_told_unless_it_was_not_asked_for(tmp_path: Path) -> No
     assert {g.file: g.checked for g in report.gone} == {"a.xml": True, "sub/b.xml": False}
 
 
-def test_a_baseline_is_the_same_wherever_the_project_lies_and_ends_with_a_newline(tmp_path: Path) -> None:
+def test_a_baseline_is_the_same_wherever_the_project_is_and_ends_with_a_newline(tmp_path: Path) -> None:
     texts = []
     for place in ("one", "two"):
         folder = tmp_path / place
@@ -195,7 +195,7 @@ def test_a_bad_page_has_gone_only_where_pages_were_visited(visited: int, gone: l
         ('{"format": 2, "findings": []}', "has format 2, and this version reads up to 1; update sitemap-etl"),
     ],
 )
-def test_a_baseline_that_is_none_is_told_with_what_to_do(tmp_path: Path, text: str | None, said: str) -> None:
+def test_an_invalid_baseline_is_reported_with_what_to_do(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "known.json"
     if text is not None:
         path.write_text(text)

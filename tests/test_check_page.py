@@ -13,6 +13,7 @@ from sitemap_etl import __version__
 from sitemap_etl.check import CODES, FileStats, Finding, Options, Report, check
 from sitemap_etl.check.report import Example, Gone
 from sitemap_etl.report.check import render_check
+from tests.support.browser import PHONE, look, needs_browser
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -45,6 +46,19 @@ def test_the_page_names_its_target_its_time_and_the_version() -> None:
     for part in ("https://shop.example/ and 1 more", "2026-11-02T04:05:06Z", f"sitemap-etl {__version__}"):
         assert part in text
     assert "secret" not in text
+
+
+@pytest.mark.thorough
+@needs_browser
+def test_the_page_fits_a_phone() -> None:
+    seen = look(render_check(report()), width=PHONE)
+    assert (seen.width, seen.wide) == (PHONE, 0)
+
+
+def test_columns_without_a_value_are_left_out_and_numbers_agree() -> None:
+    page = Page(render_check(Report([Finding("bom", "a.xml", 1)], [FileStats("a.xml", "urlset", 5, 10)])))
+    assert "file warnings kind entries size a.xml" in page.text
+    assert [cell["data-of"] for cell in page.tags("td") if "data-of" in cell][:2] == ["occurrence", "file"]
 
 
 def test_the_page_shows_what_was_found_what_to_do_first_and_the_worst_file_first() -> None:

@@ -89,7 +89,7 @@ def test_a_page_that_sends_browsers_elsewhere_by_itself_redirects(site: Website)
 
 
 @pytest.mark.parametrize(("code", "answer", "said"), [(c, a, s) for c, (a, s) in FAULTS.items()], ids=FAULTS)
-def test_a_page_that_should_not_be_listed_is_told_with_its_line_and_share(
+def test_a_page_that_should_not_be_listed_is_reported_with_its_line_and_share(
     site: Website, code: str, answer: Answer, said: str
 ) -> None:
     target = listing(site, *numbered(site, 5), "/bad", "/p/1", lastmod="2026-11-01T00:00:00Z")
@@ -126,13 +126,13 @@ def test_as_many_bad_pages_are_named_in_every_output_as_examples_are_asked_for(
         assert [page for page in named if page not in shown] == [], output
 
 
-def test_a_page_that_robots_txt_disallows_is_told_and_not_requested(site: Website) -> None:
+def test_a_page_that_robots_txt_disallows_is_reported_and_not_requested(site: Website) -> None:
     report = checked(listing(site, "/private/1", *numbered(site, 3)))
     assert found(report)["page-blocked-by-robots"].count == 1
     assert "/private/1" not in site.paths()
 
 
-def test_a_page_that_says_what_a_missing_one_says_is_told(site: Website) -> None:
+def test_a_page_that_says_what_a_missing_one_says_is_reported(site: Website) -> None:
     site.otherwise = Answer(body=document(f"not found {WORDS}"))
     assert found(checked(listing(site, "/gone", *numbered(site, 3))))["page-soft-404"].count == 1
 
@@ -170,7 +170,7 @@ def test_so_many_pages_of_each_file_are_visited_and_the_same_ones_again(site: We
     assert visits(jobs=1) == first
 
 
-def test_a_page_that_two_files_list_is_visited_once_and_told_of_both(site: Website) -> None:
+def test_a_page_that_two_files_list_is_visited_once_and_reported_for_both(site: Website) -> None:
     site.answers["/sitemap.xml"] = Answer(
         headers=XML, body=index(listing(site, "/bad", "/p", at="/a.xml"), listing(site, "/bad", "/q", at="/b.xml"))
     )
@@ -196,7 +196,7 @@ def test_pages_of_text_sitemaps_and_feeds_are_visited_too(site: Website, kind: s
     assert found(checked(site.root + target))["page-status"].count == 1
 
 
-def test_when_the_time_is_over_what_was_not_visited_is_told(site: Website) -> None:
+def test_when_the_time_is_over_what_was_not_visited_is_reported(site: Website) -> None:
     target = listing(site, *numbered(site, 30))
     report = checked(target, delay=0.4, pages_budget=1.0)
     assert found(report)["page-not-visited"].count >= 20
@@ -240,7 +240,7 @@ def test_the_sample_of_all_files_is_bounded_and_shared_among_them(most: int, sam
     assert told == ([f"a sample has at most 3 pages; {left_out} files have none of them"] if left_out else [])
 
 
-def test_what_was_visited_is_told_however_the_visits_end(site: Website) -> None:
+def test_what_was_visited_is_reported_however_the_visits_end(site: Website) -> None:
     live = Live(Options(pages=10, delay=0.001, jobs=1), NOW)
     live.add(
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
@@ -298,13 +298,13 @@ def twice(site: Website, folder: Path, before: tuple[str, str], after: tuple[str
     return found(reports[1])
 
 
-def test_a_lastmod_that_moved_while_the_page_did_not_change_is_told(site: Website, tmp_path: Path) -> None:
+def test_a_lastmod_that_moved_while_the_page_did_not_change_is_reported(site: Website, tmp_path: Path) -> None:
     told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-24", WORDS))["page-lastmod-contradicts"]
     assert "but the page says what it said at 2026-11-21T12:00:00Z" in told.detail
     assert told.severity == "info"
 
 
-def test_a_page_that_changed_while_its_lastmod_did_not_is_told(site: Website, tmp_path: Path) -> None:
+def test_a_page_that_changed_while_its_lastmod_did_not_is_reported(site: Website, tmp_path: Path) -> None:
     told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-01", f"{WORDS} and another")).values()
     assert ["but the page says something else than at" in one.detail for one in told] == [True]
 
@@ -319,7 +319,7 @@ def test_a_page_that_changed_while_its_lastmod_did_not_is_told(site: Website, tm
         (("", WORDS), ("", f"{WORDS} and another")),  # no lastmod says anything
     ],
 )
-def test_what_a_lastmod_may_mean_is_not_told(
+def test_an_ambiguous_lastmod_is_not_interpreted(
     site: Website, tmp_path: Path, before: tuple[str, str], after: tuple[str, str]
 ) -> None:
     assert twice(site, tmp_path, before, after) == {}
@@ -372,7 +372,7 @@ def test_a_state_that_cannot_be_written_loses_no_finding(site: Website, tmp_path
     assert (done.code, done.json["exit"]) == (2, 2)
 
 
-def test_a_state_that_cannot_be_read_is_told(site: Website, tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_read_is_reported(site: Website, tmp_path: Path) -> None:
     (tmp_path / "pages.json").mkdir()
     with pytest.raises(ConfigError, match=r"pages\.json: it can't be read"):
         checked(listing(site, "/p"), state=tmp_path / "pages.json")
@@ -394,7 +394,7 @@ def by_agent(crawler: Answer, ourselves: Answer) -> Callable[[Asked], Answer]:
     return lambda asked: crawler if "Googlebot" in asked.agent else ourselves
 
 
-def test_a_sitemap_that_refuses_the_crawler_alone_is_told_from_one_that_refuses_everyone(site: Website) -> None:
+def test_a_sitemap_that_refuses_only_the_crawler_is_distinguished_from_one_that_refuses_everyone(site: Website) -> None:
     listing(site, "/p")
     fine = site.answers["/sitemap.xml"]
     assert isinstance(fine, Answer)
@@ -406,7 +406,7 @@ def test_a_sitemap_that_refuses_the_crawler_alone_is_told_from_one_that_refuses_
     assert set(found(report)) == set()
 
 
-def test_a_sitemap_that_refuses_ourselves_alone_is_told_and_checked_as_the_crawler(site: Website) -> None:
+def test_a_sitemap_that_refuses_ourselves_alone_is_reported_and_checked_as_the_crawler(site: Website) -> None:
     listing(site, "/p", "/p")
     fine = site.answers["/sitemap.xml"]
     assert isinstance(fine, Answer)
@@ -460,7 +460,7 @@ def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Pat
         (("--pages", "-1"), "--pages"),
     ],
 )
-def test_options_that_make_no_sense_are_told(options: tuple[str, ...], said: str) -> None:
+def test_options_that_make_no_sense_are_reported(options: tuple[str, ...], said: str) -> None:
     done = call("check", "http://127.0.0.1:1/", *options)
     assert done.code == 2
     assert said in done.err

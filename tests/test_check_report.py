@@ -32,28 +32,28 @@ REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
     "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_given_up_for_all_of_its_files"),
-    "redirect": (test_check_web, "test_a_redirect_is_followed_and_told"),
+    "redirect": (test_check_web, "test_a_redirect_is_followed_and_reported"),
     "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
-    "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_told"),
-    "target-invalid": (test_check_edges, "test_a_target_that_is_none_is_told_beside_the_others"),
+    "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_reported"),
+    "target-invalid": (test_check_edges, "test_an_invalid_target_is_reported_beside_the_others"),
     "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
     "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
-    "partly-read": (test_check_files, "test_no_more_than_the_limit_is_unpacked_and_that_is_told"),
+    "partly-read": (test_check_files, "test_no_more_than_the_limit_is_unpacked_and_that_is_reported"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
     **dict.fromkeys(
         test_check_pages.FAULTS,
-        (test_check_pages, "test_a_page_that_should_not_be_listed_is_told_with_its_line_and_share"),
+        (test_check_pages, "test_a_page_that_should_not_be_listed_is_reported_with_its_line_and_share"),
     ),
-    "page-blocked-by-robots": (test_check_pages, "test_a_page_that_robots_txt_disallows_is_told_and_not_requested"),
-    "page-soft-404": (test_check_pages, "test_a_page_that_says_what_a_missing_one_says_is_told"),
-    "page-not-visited": (test_check_pages, "test_when_the_time_is_over_what_was_not_visited_is_told"),
+    "page-blocked-by-robots": (test_check_pages, "test_a_page_that_robots_txt_disallows_is_reported_and_not_requested"),
+    "page-soft-404": (test_check_pages, "test_a_page_that_says_what_a_missing_one_says_is_reported"),
+    "page-not-visited": (test_check_pages, "test_when_the_time_is_over_what_was_not_visited_is_reported"),
     "crawler-refused": (
         test_check_pages,
-        "test_a_sitemap_that_refuses_the_crawler_alone_is_told_from_one_that_refuses_everyone",
+        "test_a_sitemap_that_refuses_only_the_crawler_is_distinguished_from_one_that_refuses_everyone",
     ),
     "checker-refused": (
         test_check_pages,
-        "test_a_sitemap_that_refuses_ourselves_alone_is_told_and_checked_as_the_crawler",
+        "test_a_sitemap_that_refuses_ourselves_alone_is_reported_and_checked_as_the_crawler",
     ),
 }
 """Codes that a table can't show: where a test of its own does."""

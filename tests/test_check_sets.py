@@ -124,7 +124,7 @@ def test_an_index_whose_files_are_elsewhere_is_said_to_be_alone(tmp_path: Path) 
     assert [(f.code, f.severity, f.line) for f in report.findings] == [("not-followed", "info", 3)]
 
 
-def test_nothing_is_followed_where_it_is_not_wanted(tmp_path: Path) -> None:
+def test_nothing_is_followed_if_it_is_not_wanted(tmp_path: Path) -> None:
     report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": b"<"}, "sitemap.xml", follow=False)
     assert (report.findings, len(report.files)) == ([], 1)
 
@@ -245,7 +245,7 @@ ITSELF: dict[str, tuple[str, list[str], str | None]] = {
 
 
 @pytest.mark.parametrize(("name", "listed", "at"), ITSELF.values(), ids=ITSELF)
-def test_an_index_that_lists_itself_is_not_told_to_publish_it(
+def test_an_index_that_lists_itself_does_not_get_the_advice_to_publish_it(
     tmp_path: Path, name: str, listed: list[str], at: str | None
 ) -> None:
     page = url(f"{MAPS}a", SELF.replace(A[:-4], f"{MAPS}a") + link("de", f"{MAPS}de"))

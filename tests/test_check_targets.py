@@ -33,7 +33,7 @@ def found(report: Report) -> list[tuple[str, str]]:
 # --- targets without a file ---
 
 
-def test_a_folder_without_sitemaps_is_told_beside_another_target(tmp_path: Path) -> None:
+def test_a_folder_without_sitemaps_is_reported_beside_another_target(tmp_path: Path) -> None:
     (tmp_path / "public-empty").mkdir()
     (tmp_path / "s.xml").write_bytes(FINE)
     report = checked(tmp_path / "public-empty", tmp_path / "s.xml")
@@ -43,7 +43,7 @@ def test_a_folder_without_sitemaps_is_told_beside_another_target(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["typo.xml", "no/such/prefix", "nothing/"])
-def test_an_object_that_is_not_there_is_told_as_a_target(
+def test_an_object_that_is_not_there_is_reported_as_a_target(
     name: str,
     s3: S3Server,  # noqa: F811
     bucket: str,  # noqa: F811
@@ -61,7 +61,7 @@ def test_an_object_that_is_not_there_is_told_as_a_target(
         checked(target, open_s3=open_storage)
 
 
-def test_a_prefix_without_sitemaps_is_told(s3: S3Server, bucket: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_prefix_without_sitemaps_is_reported(s3: S3Server, bucket: str, tmp_path: Path) -> None:  # noqa: F811
     s3.client().put_object(Bucket=bucket, Key="images/a.png", Body=b"png")
     (tmp_path / "s.xml").write_bytes(FINE)
     report = checked(f"s3://{bucket}/images", tmp_path / "s.xml", open_s3=open_storage)

@@ -161,14 +161,14 @@ def test_an_answer_gives_the_codes_of_its_faults(
     assert codes(checked(site.root + path)) == expected
 
 
-def test_a_redirect_is_followed_and_told(site: Website) -> None:
+def test_a_redirect_is_followed_and_reported(site: Website) -> None:
     site.answers = {"/s.xml": (301, {"Location": "/maps/s.xml"}, b""), "/maps/s.xml": (200, XML, site.page("/maps/a"))}
     report = checked(f"{site.root}/s.xml")
     assert codes(report) == {"redirect"}
     assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
 
 
-def test_a_file_that_is_said_to_be_packed_and_is_not_is_told_so(site: Website) -> None:
+def test_a_file_that_is_said_to_be_packed_and_is_not_is_reported(site: Website) -> None:
     site.answers["/s.xml"] = (200, XML | {"Content-Encoding": "gzip"}, site.page())
     (finding,) = checked(f"{site.root}/s.xml").findings
     assert finding.title == "the Content-Encoding is not supported, or not what was sent"
@@ -213,7 +213,7 @@ def test_a_file_that_redirects_to_what_can_t_be_asked_is_an_error(site: Website,
     assert len(site.asked) == 1
 
 
-def test_the_redirect_that_names_no_address_is_told_where_others_led_to_it(site: Website) -> None:
+def test_the_redirect_that_names_no_address_is_reported_if_others_led_to_it(site: Website) -> None:
     site.answers = {
         "/s.xml": (301, {"Location": "/t.xml"}, b""),
         "/t.xml": (301, {"Location": "http://[::bad"}, b""),
@@ -243,7 +243,7 @@ def test_an_index_whose_only_file_redirects_to_nowhere_is_not_fine(site: Website
         ("http://[::bad", "{root}/robots.txt redirects to no valid address"),
     ],
 )
-def test_a_robots_txt_that_redirects_to_nowhere_is_told(site: Website, location: str, said: str) -> None:
+def test_a_robots_txt_that_redirects_to_nowhere_is_reported(site: Website, location: str, said: str) -> None:
     site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (301, {"Location": location}, b"")}
     (finding,) = checked(f"{site.root}/s.xml").findings
     assert (finding.code, finding.detail) == ("robots-unavailable", said.format(root=site.root))
@@ -267,7 +267,7 @@ def test_an_answer_that_was_late_once_is_asked_for_again(site: Website) -> None:
     assert waiting == []
 
 
-def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Website) -> None:
+def test_a_listed_file_that_is_gone_is_reported_at_its_line_of_the_index(site: Website) -> None:
     site.answers = {
         "/s.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/b.xml")),
         "/a.xml": (200, XML, site.page()),
@@ -300,7 +300,7 @@ def test_a_listed_file_that_nobody_looked_for_is_not_said_to_be_missing(site: We
     }
 
 
-def test_an_index_that_lists_itself_is_told_so(site: Website) -> None:
+def test_an_index_that_lists_itself_is_reported(site: Website) -> None:
     site.answers = {
         "/s.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/s.xml")),
         "/a.xml": (200, XML, site.page()),
@@ -335,7 +335,7 @@ def test_robots_txt_of_the_host_is_looked_at(site: Website) -> None:
     assert "robots-sitemap-missing" in codes(checked(f"{site.root}/robots.txt"))
 
 
-def test_a_robots_txt_that_fails_is_told(site: Website) -> None:
+def test_a_robots_txt_that_fails_is_reported(site: Website) -> None:
     site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (500, {}, b"")}
     assert codes(checked(f"{site.root}/s.xml")) == {"robots-unavailable"}
 

@@ -164,7 +164,7 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
         (["check", "x.xml", "--fail-on", "info"], "--fail-on"),
     ],
 )
-def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
+def test_a_wrong_call_is_reported_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
     done = call(*arguments)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -175,7 +175,7 @@ def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], 
     assert with_json.json["error"]
 
 
-def test_a_time_that_is_none_is_told(site: TestSite) -> None:
+def test_an_invalid_time_is_reported(site: TestSite) -> None:
     done = call("run", site.path, "--now", "tomorrow")
     assert done.code == 2
     assert "--now tomorrow: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z" in done.err
@@ -198,11 +198,29 @@ def test_progress_goes_to_stderr_in_plain_lines(site: TestSite) -> None:
     assert "\x1b" not in done.out + done.err
 
 
-def test_a_night_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
+def test_a_run_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
     run(site, 1)
     done = run(site, 2)
     assert done.code == 0
     assert done.out.startswith("Nothing changed, nothing was written")
+
+
+def test_a_run_ends_with_its_time_and_the_sections_that_changed_most(site: TestSite) -> None:
+    for n in range(4):
+        site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
+    run(site, 1)
+    site.export("products", pages(103, lastmod="2026-10-01"))
+    site.export("s1", pages(38, start=2_001))
+    site.export("s2", pages(39, start=3_000))
+    site.export("s3", pages(41, start=4_000))
+    *_, most, time = run(site, 2).out.splitlines()
+    assert most == "most changes: products (3 added), s1 (2 removed), s2 (1 removed)"
+    assert re.fullmatch(r"time: (\d+\.\d s|< 0\.1 s|\d+ min \d+ s)", time)
+    assert "most changes" not in run(site, 3).out
+
+
+def test_three_sections_are_not_listed_again_below_their_table(site: TestSite) -> None:
+    assert "most changes" not in run(site, 1).out
 
 
 def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
@@ -337,15 +355,15 @@ def test_a_dry_run_names_the_files_it_would_retire_and_delete(site: TestSite) ->
     assert later.delete == ("sitemap-products-00002.xml.gz",)
 
 
-def test_a_dry_run_shows_changes_with_examples_and_gates_with_their_margins(site: TestSite) -> None:
+def test_a_dry_run_shows_changes_with_examples_and_the_gate_nearest_to_its_limit(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(98, lastmod=lambda n: "2026-11-01" if n == 7 else "2026-10-01"))
     done = run(site, 2, "--dry-run")
     assert done.code == 0
     assert "products: 1 changed\n  https://shop.example/p/000007\n" in done.out
     assert "products: 2 removed\n  https://shop.example/p/000098\n" in done.out
-    (gate,) = [line.split() for line in done.out.splitlines() if line.startswith("products.max_drop")]
-    assert gate == ["products.max_drop", "2.00", "%", "10.00", "%", "8.00", "%", "ok"]
+    assert " gates passed, nearest to its limit: products.max_drop (2.00 %, limit 10.00 %)\n" in done.out
+    assert "margin" not in done.out
     assert shown(done, "to publish exactly this")[0] == "publish"
 
 
@@ -396,7 +414,7 @@ def test_a_run_of_some_rows_is_not_published(site: TestSite) -> None:
     assert len(site.public().locs()) == 100
 
 
-def test_explain_ends_with_1_where_a_url_is_not_listed(site: TestSite) -> None:
+def test_explain_ends_with_1_if_a_url_is_not_listed(site: TestSite) -> None:
     run(site, 1)
     assert call("explain", site.path, "/p/000001").code == 0
     done = call("explain", site.path, "/p/000001", "/p/nothing", "--json")
@@ -425,7 +443,7 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     assert (as_json["written"], as_json["deleted"]) == (0, 0)
 
 
-def test_where_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
+def test_if_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
     site.keys["publish"] = "./public"
     run(site, 1)
     site.export("products", [])
@@ -483,7 +501,7 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     assert "INDEXNOW_KEY" in done.err
 
 
-def test_validate_connect_ends_with_3_where_only_an_answer_is_missing(
+def test_validate_connect_ends_with_3_if_only_an_answer_is_missing(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", "postgresql://reader:geheim@127.0.0.1:1/shop")
@@ -528,29 +546,30 @@ def test_a_store_that_does_not_answer_ends_every_command_with_3(
     assert (with_json.code, with_json.json["status"]) == (3, "failed")
 
 
-def test_a_machines_own_trouble_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machines_own_trouble_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
     told = capsys.readouterr().err
     assert told == "No space left on device (/tmp/x). The published files are valid; fix that and run again\n"
 
 
-def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_is_reported_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 70
     out = capsys.readouterr().out
     told = Done(70, out, "").json
     assert (told["kind"], told["exit"], told["status"]) == ("defect", 70, "failed")
 
 
-def test_of_many_gates_those_nearest_to_their_limits_are_shown(site: TestSite) -> None:
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_gates_that_refuse_are_a_table_and_the_others_a_line(site: TestSite, options: tuple[str, ...]) -> None:
     for n in range(6):
         site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
     run(site, 1)
-    site.export("s3", pages(38, start=4_000))
-    done = run(site, 2, "--dry-run")
-    gates = [line.split()[0] for line in done.out.splitlines() if line.endswith(("  ok", " warned", " refused"))]
-    assert "s3.max_drop" in gates
-    assert len(gates) == 16
-    assert "and 32 more gates, further from their limits" in done.out
+    site.export("s3", pages(33, start=4_000))
+    done = run(site, 2, *options)
+    lines = done.out.splitlines()
+    at = next(at for at, line in enumerate(lines) if line.split() == ["gate", "now", "limit", "margin", "status"])
+    assert lines[at + 1].split() == ["s3.max_drop", "17.50", "%", "10.00", "%", "-7.50", "%", "refused"]
+    assert lines[at + 2].startswith("47 other gates passed, nearest to its limit: max_drop (2.06 %, limit 10.00 %)")
 
 
 def test_a_table_too_wide_goes_on_below_and_cuts_nothing() -> None:

@@ -79,7 +79,7 @@ def test_a_bucket_is_read(site: TestSite, s3: S3Server, bucket: str) -> None:
     assert (one.code, one.json["totals"]["files"]) == (0, 1)
 
 
-def test_a_bucket_that_is_not_there_is_told(s3: S3Server) -> None:
+def test_a_bucket_that_is_not_there_is_reported(s3: S3Server) -> None:
     done = call("check", "s3://no-such-bucket/maps")
     assert done.code in (1, 2)
     assert "no-such-bucket" in done.err

@@ -108,6 +108,26 @@ def test_a_column_for_loc_that_is_not_found_is_asked_for() -> None:
     assert call("validate", "site.yaml").code == 0
 
 
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            "shop_id,ID,name",
+            """If addresses contain ID, add to from: query: SELECT *, '/p/' || "ID" AS loc FROM source""",
+        ),
+        ("name,shop_id", """'/p/' || "shop_id" AS loc FROM source"""),
+        ("loc,id", ""),
+        ("paid,name", ""),
+    ],
+)
+def test_a_column_of_ids_comes_with_the_select_that_makes_addresses_of_it(columns: str, said: str) -> None:
+    Path("pages.csv").write_text(f"{columns}\n" + ",".join("7" for _ in columns.split(",")) + "\n")
+    done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
+    assert "no column looks like the address of a page" in done.out
+    assert ("If addresses contain" in done.out) == bool(said)
+    assert said in " ".join(done.out.split())
+
+
 def test_from_nothing_it_writes_a_template_that_validates() -> None:
     done = call("init")
     assert done.code == 0
@@ -272,7 +292,7 @@ def test_addresses_of_a_sample_are_judged_by_the_rules_of_a_run(odd: str, rule: 
         runs(61)
 
 
-def test_pages_on_another_host_are_told_of() -> None:
+def test_pages_on_another_host_are_reported() -> None:
     Path("x.csv").write_text("loc\n" + "".join(f"https://{'b' if n == 9 else 'a'}.example/{n}\n" for n in range(10)))
     site = started("x.csv")
     assert site["urls"] == {"bare": "reject"}
@@ -329,7 +349,7 @@ def test_an_export_without_rows_is_a_beginning_too() -> None:
     assert call("validate", "site.yaml", "--connect").code == 0
 
 
-def test_a_path_beside_the_folder_of_the_site_file_is_told_from_there() -> None:
+def test_a_path_beside_the_folder_of_the_site_file_is_reported_from_there() -> None:
     Path("exports").mkdir()
     Path("exports/p.csv").write_text("loc\n/a\n")
     assert call("init", "sites/shop.yaml", "--from", "exports/p.csv", "--site", "https://shop.example").code == 0
@@ -533,7 +553,7 @@ def test_several_sources_become_several_sections(tmp_path: Path, monkeypatch: py
     assert call("run", "site.yaml").code == 0
 
 
-def test_a_table_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_table_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE product (url TEXT)")
         db.execute("CREATE TABLE stock (n INT)")

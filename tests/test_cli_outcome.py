@@ -28,7 +28,7 @@ def test_no_character_of_a_source_does_anything_to_the_terminal(site: TestSite) 
 
 
 @pytest.mark.parametrize(("terminal", "bold"), [("xterm", True), ("dumb", False)])
-def test_the_headline_is_bold_where_a_terminal_can_show_it(site: TestSite, terminal: str, bold: bool) -> None:
+def test_the_headline_is_bold_if_a_terminal_can_show_it(site: TestSite, terminal: str, bold: bool) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "sitemap_etl", "run", str(site.section("a", pages(3)).path)]
     environ = {**os.environ, "TERM": terminal}

@@ -81,6 +81,14 @@ def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None
     assert (done.code, done.err) == (2, "shop: the current release is the only one\n")
 
 
+def test_a_release_that_is_not_kept_is_answered_with_those_that_are(site: TestSite) -> None:
+    old = run(site, 1, "--json").json["run_id"]
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    run(site, 2)
+    done = call("rollback", site.path, "20200101T000000Z-0000")
+    assert (done.code, done.err) == (2, f"20200101T000000Z-0000: there is no such release. Choose from: {old}\n")
+
+
 @pytest.mark.parametrize("moved", [(), ("--moved",)])
 def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tuple[str, ...]) -> None:
     """Its pages are of another origin, and no engine takes them from a sitemap of this one."""
@@ -158,7 +166,7 @@ def test_a_rollback_below_the_least_number_of_pages_is_refused_until_it_is_force
 
 @pytest.mark.parametrize("time", ["0206-11-20T02:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 @pytest.mark.parametrize("command", ["run", "rollback"])
-def test_a_year_that_nobody_means_is_told(site: TestSite, command: str, time: str) -> None:
+def test_a_year_that_nobody_means_is_reported(site: TestSite, command: str, time: str) -> None:
     run(site, 1)
     done = call(command, site.path, *at(time))
     assert (done.code, done.out) == (2, "")

@@ -109,7 +109,7 @@ def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
 
 
 @pytest.mark.thorough
-def test_output_that_a_disk_has_no_room_for_is_told(site: TestSite) -> None:
+def test_output_that_a_disk_has_no_room_for_is_reported(site: TestSite) -> None:
     site.night(1)
     for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json", "run shop.yaml --json -q"):
         code, said = shell(site, f"etl {command} >/dev/full")
@@ -156,7 +156,7 @@ def one_by_one(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW[1:])
-def test_a_run_is_told_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
+def test_a_run_is_reported_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
     site.export("products", [*pages(100), {"loc": "/größe/✓", "exclude": "ausverkauft – heute ✓"}])
     assert site.path.exists()
     for arguments in (("run", "shop.yaml"), ("check", "public", "--at", "https://shop.example/", "größe ✓.xml")):

@@ -169,7 +169,7 @@ def test_no_time_is_given_by_an_empty_parameter(text: str | None) -> None:
     assert written(text) is None
 
 
-def test_a_time_that_is_none_is_a_mistake_of_the_call() -> None:
+def test_an_invalid_time_is_a_mistake_of_the_call() -> None:
     with pytest.raises(ConfigError, match="--now noon: expected a time in ISO 8601"):
         written("noon")
 

@@ -96,7 +96,7 @@ def test_a_page_in_several_languages_is_linked_for_each(site: TestSite) -> None:
     assert links(site, "/de") == {"de": "/de", "en-GB": "/en", "en-US": "/en"}
 
 
-def test_a_tag_that_is_none_is_left_out_and_counted(site: TestSite) -> None:
+def test_an_invalid_tag_is_left_out_and_counted(site: TestSite) -> None:
     rows = [*pages_in("en de", 1), {"loc": "/xx/0", "item": "i0", "lang": "klingon"}]
     site.section("a", rows, alternates=RULE)
     done = site.night(1)
@@ -104,7 +104,7 @@ def test_a_tag_that_is_none_is_left_out_and_counted(site: TestSite) -> None:
     assert any("hreflang" in reason for reason in done.summary.reasons["a"]["notes"].counts)
 
 
-def test_a_quiet_night_with_clusters_writes_nothing(site: TestSite) -> None:
+def test_a_quiet_run_with_clusters_writes_nothing(site: TestSite) -> None:
     site.section("a", pages_in("en de fr"), alternates=RULE)
     site.night(1)
     assert site.night(2).summary.status == "unchanged"
@@ -130,7 +130,7 @@ def test_with_one_section_run_the_other_ones_pages_still_count(site: TestSite) -
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_links_of_a_section_that_is_not_read_are_told_of_until_it_is(site: TestSite, held: bool) -> None:
+def test_links_of_a_section_that_is_not_read_are_reported_until_it_is(site: TestSite, held: bool) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en"), alternates=rule)
     site.section("b", [*pages_in("de fr"), {"loc": "/b", "item": None, "lang": None}], alternates=rule, on_error="keep")
@@ -149,7 +149,7 @@ def test_links_of_a_section_that_is_not_read_are_told_of_until_it_is(site: TestS
     assert set(links(site, "/de/0")) == {"de", "fr"}
 
 
-def test_links_that_stay_right_without_a_reading_are_not_told_of(site: TestSite) -> None:
+def test_links_that_stay_right_without_a_read_are_not_reported(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en", 9), alternates=rule)
     site.section("b", pages_in("de"), alternates=rule)

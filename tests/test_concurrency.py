@@ -223,7 +223,7 @@ def test_a_put_that_slept_past_its_claim_changes_nothing(tmp_path: Path, key: st
     assert site.night(5).summary.status == "unchanged"
 
 
-def test_of_two_processes_at_once_one_publishes_and_the_other_is_told_who_is_at_it(tmp_path: Path) -> None:
+def test_of_two_processes_at_once_one_publishes_and_the_other_names_the_holder(tmp_path: Path) -> None:
     with Laboratory(tmp_path) as one, Laboratory(tmp_path) as other:
         for lab in (one, other):
             lab.site.section("a", pages(300), shards=SMALL)

@@ -69,7 +69,7 @@ def test_site_publish_and_one_section_are_enough(tmp_path):
 def test_every_key_arrives(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.schedule == Schedule(cron="0 2 * * *", timezone="Europe/Berlin")
-    assert (site.work, site.recent, site.keep) == ("s3://shop-private/sitemap", timedelta(days=3), 30)
+    assert (site.work, site.recent, site.keep) == ("s3://shop-private/sitemaps", timedelta(days=3), 30)
     assert (site.publish.sse, site.publish.checksums, site.publish.cross_submit) == ("aws:kms", "when_required", True)
     assert not site.publish.conditional_writes
     assert site.publish.cache_control == "public, max-age=600"
@@ -293,7 +293,7 @@ def test_the_address_of_the_files_ends_in_a_slash(tmp_path):
         ("https://www.shop.example/", "other_host"),
     ],
 )
-def test_the_scope_of_sitemaps_is_told(at, scope):
+def test_the_scope_of_sitemaps_is_reported(at, scope):
     assert scope_problem("https://shop.example", at) == scope
 
 

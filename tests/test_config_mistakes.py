@@ -16,7 +16,7 @@ from tests.site_files import FULL, MINIMAL, loaded, problems, written
 from tests.support.examples import examples
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path):
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
     text = """\
 name: "bad name"
 site: https://shop.example/shop/
@@ -201,7 +201,7 @@ def test_what_was_meant_is_said(tmp_path, line, said):
     assert problem.endswith(f": {said}")
 
 
-def test_a_file_of_another_name_is_only_offered_where_it_is_near(tmp_path):
+def test_a_file_of_another_name_is_only_offered_if_it_is_near(tmp_path):
     path = written(tmp_path, MINIMAL)
     for name, near in (("nope.yaml", False), ("shops.yaml", True), ("shop.yml", True)):
         with pytest.raises(ConfigError) as caught:
@@ -292,7 +292,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("lines", "said"), MISTAKES, ids=[lines for lines, _ in MISTAKES])
-def test_a_mistake_at_the_top_is_told(tmp_path, lines, said):
+def test_a_mistake_at_the_top_is_reported(tmp_path, lines, said):
     told = problems(tmp_path, MINIMAL + lines + "\n")
     assert any(said in problem for problem in told), told
     assert all(problem.startswith("shop.yaml:") for problem in told)
@@ -356,7 +356,7 @@ SECTION_MISTAKES = [
 
 
 @pytest.mark.parametrize(("lines", "said"), SECTION_MISTAKES, ids=[lines for lines, _ in SECTION_MISTAKES])
-def test_a_mistake_in_a_section_is_told(tmp_path, lines, said):
+def test_a_mistake_in_a_section_is_reported(tmp_path, lines, said):
     head = MINIMAL.rpartition("    from")[0]
     told = problems(tmp_path, head + "".join(f"    {line}\n" for line in lines.splitlines()))
     assert len(told) == 1, told
@@ -407,7 +407,7 @@ def test_names_that_two_files_would_share_are_found(tmp_path, names, added, said
     assert "publish.names" in told
 
 
-def test_what_is_published_can_not_lie_in_the_state(tmp_path):
+def test_public_files_can_not_be_in_the_state(tmp_path):
     text = MINIMAL.replace("./public", "./shop/public") + "work: .\n"
     [problem] = problems(tmp_path, text)
     assert problem.startswith("shop.yaml:2: publish: to (/")
@@ -427,7 +427,7 @@ def test_a_section_can_not_take_the_name_of_recent(tmp_path):
     assert problem.startswith("shop.yaml:4: sections.recent: recent: uses this name for its own files")
 
 
-def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
+def test_a_mistake_in_a_base_is_reported_for_the_base(tmp_path):
     base = written(tmp_path, "keep: 0\n\nurls: {stripp: []}\n", "_base.yaml")
     told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: ftp://x\n")
     assert told == [
@@ -437,7 +437,7 @@ def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
     ]
 
 
-def test_a_circle_of_bases_is_told(tmp_path):
+def test_a_circle_of_bases_is_reported(tmp_path):
     written(tmp_path, "extends: _b.yaml\n", "_a.yaml")
     written(tmp_path, "extends: _a.yaml\n", "_b.yaml")
     assert problems(tmp_path, "extends: _a.yaml\n" + MINIMAL) == [
@@ -445,7 +445,7 @@ def test_a_circle_of_bases_is_told(tmp_path):
     ]
 
 
-def test_a_base_given_as_a_site_is_told(tmp_path):
+def test_a_base_given_as_a_site_is_reported(tmp_path):
     path = written(tmp_path, MINIMAL, "_base.yaml")
     with pytest.raises(ConfigError, match="files that begin with _ are bases"):
         load(path, environ={})
@@ -477,7 +477,7 @@ def paths_of(value, path=()):
 @pytest.mark.thorough
 @settings(max_examples=examples(100))
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
-def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):
+def test_any_value_anywhere_either_loads_or_is_reported(tmp_path, path, value):
     """No other error, and what loads reads back from its JSON."""
     data = copy.deepcopy(FULL_DATA)
     below = data

@@ -44,7 +44,7 @@ def test_a_file_loads_where_its_secrets_are_absent_and_holds_templates(tmp_path)
     assert engine.model_copy(update={"key": site.ping.indexnow.key}) == site.ping.indexnow
 
 
-def test_an_unset_secret_is_told_by_the_stage_that_uses_it(tmp_path):
+def test_an_unset_secret_is_reported_by_the_stage_that_uses_it(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.bing
     with pytest.raises(ConfigError, match=r"ping\.bing\.key: the environment variable BING_KEY is not set"):
@@ -191,7 +191,7 @@ def test_every_key_of_a_secret_is_known():
     }
 
 
-def test_a_parameter_that_is_a_secret_lies_in_nothing_that_a_run_leaves(tmp_path):
+def test_a_parameter_that_is_a_secret_is_in_nothing_that_a_run_leaves(tmp_path):
     site = TestSite(tmp_path)
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE pages AS SELECT '/a' AS loc, 'hunter2-token' AS token UNION SELECT '/b', 'no'")

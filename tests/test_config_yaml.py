@@ -162,7 +162,7 @@ sections:
     assert source.params["null"] == 5
 
 
-def test_a_key_that_stands_twice_is_a_mistake(tmp_path):
+def test_a_key_that_occurs_twice_is_a_mistake(tmp_path):
     text = MINIMAL + "keep: 3\nkeep: 4\n"
     assert problems(tmp_path, text) == ["shop.yaml:7: duplicate key `keep` (first on line 6)"]
     text = MINIMAL + "  pages:\n    from: {csv: b.csv}\n"
@@ -186,7 +186,7 @@ def test_aliases_work_and_can_not_blow_up(tmp_path):
     assert "nested too deeply" in problems(tmp_path, "a: " + "[" * 3000 + "]" * 3000)[0]
 
 
-def test_files_that_can_not_be_read_are_told(tmp_path):
+def test_files_that_can_not_be_read_are_reported(tmp_path):
     path = written(tmp_path, MINIMAL)
     with pytest.raises(ConfigError, match=r"shp\.yaml: no such file; did you mean .*shop\.yaml\?"):
         load(path.with_name("shp.yaml"), environ={})
@@ -212,7 +212,7 @@ def test_a_character_beyond_the_first_65536_may_be_written_as_json_does(tmp_path
 
 @settings(max_examples=examples(100))
 @given(st.text(alphabet=st.sampled_from(list("ab: \n-*&!{}[]'\"#%@|>?,\t~0.$\\é\x00")), max_size=40))
-def test_any_text_either_loads_or_is_told(tmp_path, text):
+def test_any_text_either_loads_or_is_reported(tmp_path, text):
     path = Path(written(tmp_path, ""))
     path.write_text(text, encoding="utf-8", newline="")
     with pytest.raises(ConfigError):

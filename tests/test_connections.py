@@ -148,7 +148,7 @@ def test_a_missing_connection_names_the_variable_to_set() -> None:
 
 @pytest.mark.parametrize("special", "@:/#?%")
 @pytest.mark.parametrize("uri", ["postgres://u:hush%shush@h/d", "postgres://u:12%shush@h:5432/d?sslmode=require"])
-def test_a_password_that_is_not_percent_encoded_is_told_and_not_shown(special: str, uri: str) -> None:
+def test_a_password_that_is_not_percent_encoded_is_reported_and_not_shown(special: str, uri: str) -> None:
     with pytest.raises(ConfigError, match=r"connection 'c': .*percent-encode") as caught:
         look_up("c", lambda _id: uri.replace("%s", special))
     assert "hush" not in "".join(traceback.format_exception(caught.value))

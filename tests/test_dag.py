@@ -140,7 +140,7 @@ def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None
 
 
 @pytest.mark.thorough
-def test_clusters_are_closed_in_the_graph_where_a_section_has_them(shop: Shop) -> None:
+def test_clusters_are_closed_in_the_graph_if_a_section_has_them(shop: Shop) -> None:
     (shop.folder / "walks.csv").write_text("loc,walk,lang\n/en/1,1,en\n/de/1,1,de\n/en/2,2,en\n")
     rule = {"group": "walk", "hreflang": "lang"}
     shop.site(sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}}, airflow=MANY)
@@ -300,7 +300,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
 
 
 @pytest.mark.thorough
-def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(shop: Shop) -> None:
+def test_a_release_that_moves_is_refused_until_it_is_confirmed(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     shop.publish()

@@ -161,7 +161,7 @@ def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(de
     assert desk.run().state == "success"
 
 
-def test_a_large_run_that_is_small_when_it_is_cleared_begins_anew(tmp_path: Path, airflow_process: Airflow) -> None:
+def test_a_large_run_that_is_small_when_it_is_cleared_begins_again(tmp_path: Path, airflow_process: Airflow) -> None:
     """Tasks of extract that there were, and are no more, are removed to Airflow, not skipped."""
     sections = {"counted": {"from": {"parquet": "../counted.parquet"}, "on_error": "keep"}}
     with Side(lambda _: Reply(404)) as engine:

@@ -105,7 +105,7 @@ def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
     assert {task["rule"] for task in tasks.values()} != {task["rule"] for task in plain}
 
 
-def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_told_by_plan(shop: Shop) -> None:
+def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_reported_by_plan(shop: Shop) -> None:
     shop.site("pooled", airflow={"pool": "nowhere"})
 
     def missing(*created: str) -> list[str] | None:
@@ -168,7 +168,7 @@ def test_two_site_files_of_one_name_are_both_left_out(shop: Shop) -> None:
     assert "shop.yaml" in error
 
 
-def test_a_folder_of_site_files_that_is_not_there_is_told(shop: Shop) -> None:
+def test_a_folder_of_site_files_that_is_not_there_is_reported(shop: Shop) -> None:
     found = shop.airflow.describe(shop.folder / "sights")
     assert found["dags"] == {}
     assert "sights" in next(iter(found["import_errors"].values()))

@@ -75,7 +75,7 @@ def test_a_text_says_one_thing_and_is_taken_by_whom_the_table_says(
         assert int(found.value[0]) == value
 
 
-def test_all_forms_may_stand_in_one_column() -> None:
+def test_all_forms_can_be_in_one_column() -> None:
     """Blocks, lengths and zones are read together; none may touch its neighbours."""
     rows = (FORMS * 2_000)[::-1]
     column = pa.array([None, *(text for text, *_ in rows), ""])
@@ -159,7 +159,7 @@ def from_source(column: pa.Array, zone: str | None) -> list[str | None]:
     return lastmod.texts(lastmod.moments(column, name="c", timezone=zone, read_at=read_at, tally=Tally())).to_pylist()
 
 
-def test_an_hour_that_a_clock_skips_or_tells_twice_is_the_same_moment_for_all() -> None:
+def test_a_skipped_or_repeated_hour_is_the_same_moment_for_all() -> None:
     for text, moment in (
         ("2025-03-30 02:30:00", "2025-03-30T01:00:00Z"),
         ("2025-10-26 02:30:00", "2025-10-26T00:30:00Z"),

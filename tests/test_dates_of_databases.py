@@ -126,7 +126,7 @@ def test_a_video_of_no_date_is_counted(tmp_path: Path, fill: Fill, field: str) -
     assert LAST_TIME in notes[f"video {field}: no date"]["examples"][0]
 
 
-def test_a_video_in_a_composite_type_has_infinity_where_it_was_stored(fill: Fill, postgres: Postgres) -> None:
+def test_a_video_in_a_composite_type_keeps_infinity(fill: Fill, postgres: Postgres) -> None:
     postgres.execute("CREATE TYPE video AS (title text, publication_date timestamptz)")
     connection = parse(fill("postgresql", "timestamptz", ["infinity", "-infinity", "2026-10-01 00:00+00"]))
     query = "SELECT ARRAY[row('A', d)::video] AS videos, ARRAY[d] AS dates FROM odd WHERE d IS NOT NULL ORDER BY n"

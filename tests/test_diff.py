@@ -65,7 +65,7 @@ def marked(mask: np.ndarray) -> list[int]:
     return [int(at) for at in np.flatnonzero(mask)]
 
 
-def test_the_place_of_a_loc_among_others_is_told_or_that_it_is_not_there() -> None:
+def test_the_place_of_a_loc_among_others_is_reported_or_that_it_is_not_there() -> None:
     def found(some: str, among: str) -> list[int]:
         return list(places(pa.array(list(some), pa.string()), pa.array(list(among), pa.string())))
 
@@ -86,7 +86,7 @@ def test_the_place_of_a_loc_among_others_is_told_or_that_it_is_not_there() -> No
     come=st.sets(st.integers(0, 2_000), max_size=20),
     again=st.integers(1, 3),
 )
-def test_the_places_of_many_locs_are_told_whatever_came_between_them(
+def test_the_places_of_many_locs_are_reported_whatever_came_between_them(
     among: set[int], gone: set[int], come: set[int], again: int
 ) -> None:
     def texts(numbers: Iterable[int]) -> list[str]:
@@ -172,7 +172,7 @@ def test_priority_and_changefreq_alone_change_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("title", "t")])
-def test_what_only_the_snapshot_keeps_is_told_apart_from_what_the_file_shows(name: str, value: Any) -> None:
+def test_what_only_the_snapshot_keeps_is_distinguished_from_what_the_file_shows(name: str, value: Any) -> None:
     now = [
         row("a", **{name: value}),
         row("b", **{name: value}, lastmod="2026-01-01"),
@@ -193,7 +193,7 @@ def test_no_and_nothing_are_one_where_neither_shows() -> None:
 # --- when a row last changed -------------------------------------------------------------------------
 
 
-def test_a_row_that_came_or_changed_is_of_this_night_and_others_as_before() -> None:
+def test_a_row_that_came_or_changed_is_of_this_run_and_others_as_before() -> None:
     now = [row("a", lastmod="2026-02-01"), row("b"), row("c"), row("d")]
     known = [row("a", since=1), row("b", since=2), row("d")]
     assert of(compared(now, known), "since") == [EPOCH, 2, EPOCH, None]
@@ -252,7 +252,7 @@ def test_what_a_view_showed_is_compared_with_how_the_section_listed_it_that_gave
 # --- dates by fingerprint ----------------------------------------------------------------------------
 
 
-def test_a_page_with_another_fingerprint_has_the_date_of_this_night() -> None:
+def test_a_page_with_another_fingerprint_has_the_date_of_this_run() -> None:
     now = [row("a", fingerprint=1), row("b", fingerprint=2), row("c", fingerprint=3), row("d", fingerprint=4)]
     known = [
         row("a", fingerprint=1, lastmod="2026-01-01"),
@@ -276,14 +276,14 @@ def test_fingerprints_of_another_definition_change_no_date() -> None:
 @pytest.mark.parametrize(
     ("first_seen", "first_publish", "date"), [(True, False, NOW), (True, True, None), (False, False, None)]
 )
-def test_a_page_that_appears_is_dated_where_the_rule_says_so_and_there_was_a_night_before(
+def test_a_page_that_appears_is_dated_if_the_rule_says_so_and_there_was_a_run_before(
     first_seen: bool, first_publish: bool, date: str | None
 ) -> None:
     dating = replace(BY_FINGERPRINT, first_seen=first_seen, first_publish=first_publish)
     assert of(compared([row("a", fingerprint=1)], [], dating), "lastmod") == [date]
 
 
-def test_a_date_of_the_future_is_none() -> None:
+def test_a_date_of_the_future_is_dropped() -> None:
     known = [row("a", fingerprint=1, lastmod="2027-01-01")]
     assert of(compared([row("a", fingerprint=1)], known, BY_FINGERPRINT), "lastmod") == [None]
 

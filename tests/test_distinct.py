@@ -102,7 +102,7 @@ def test_a_set_of_a_release_that_did_not_look_is_looked_at_whole(site: TestSite)
         site.section("c", [{"loc": "/c"}]).night(2, sections=("c",))
 
 
-def test_a_quiet_night_reads_nothing_for_it(tmp_path: Path) -> None:
+def test_a_quiet_run_reads_nothing_for_it(tmp_path: Path) -> None:
     """Files of two sections that overlap are compared where one of them is new, or was never looked at."""
     site = TestSite(tmp_path, gates=OPEN)
     site.section("even", pages(100)[::2], shards={"rows": 20}).section("odd", pages(100)[1::2], shards={"rows": 20})

@@ -97,7 +97,7 @@ def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "beside", [{}, {"images": 120 * 40}, {"videos": 1_500 * 2}, {"alternates": 160 * 3}, {"title": 30}]
 )
-def test_what_stands_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path: Path, beside: dict[str, int]) -> None:
+def test_what_is_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path: Path, beside: dict[str, int]) -> None:
     """A dry run keeps what partition planned with: the bytes of some rows, by what is in them."""
     count = 2_000
     video = {"thumbnail_loc": "/t.jpg", "title": "T", "description": "D", "content_loc": "/v.mp4"}

@@ -56,14 +56,14 @@ def calls(night: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 70])
-def test_a_night_runs_every_site_and_ends_as_the_worst_of_them(code: int, night: dict[str, str]) -> None:
+def test_a_run_runs_every_site_and_ends_as_the_worst_of_them(code: int, night: dict[str, str]) -> None:
     done = run(NIGHTLY, "a.yaml", "b.yaml", env={**night, "NIGHTLY_ONCE": "1", "CODE": str(code)})
     assert done.returncode == code
     assert calls(night) == ["run a.yaml", "run b.yaml"]
 
 
 @pytest.mark.parametrize("at", ["25:00", "2", "02:60", "noon"])
-def test_a_time_that_is_none_is_refused(at: str, night: dict[str, str]) -> None:
+def test_an_invalid_time_is_refused(at: str, night: dict[str, str]) -> None:
     done = run(NIGHTLY, "a.yaml", env={**night, "NIGHTLY_AT": at})
     assert (done.returncode, at in done.stderr) == (2, True)
 

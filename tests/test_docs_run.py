@@ -147,8 +147,10 @@ SAYS = {
 
 CHANGES = ["alerts", "leave", "rollback", "upgrade"]
 """The pages that change the site of the tutorial and put it back."""
+ALONE = ["cdn", "hreflang", "incremental", "news", "refused", "shop-exports"]
+"""The pages that need nothing of the tutorial. All others say that they continue it."""
 ORDERS = [
-    ["check", "alerts", "hreflang", "leave", "incremental", "dry-run", "migrate", "rollback", "news", "upgrade", "cdn"],
+    ["check", "alerts", "leave", "dry-run", "migrate", "rollback", "upgrade"],
     [
         "late-source",
         "upgrade",
@@ -156,9 +158,7 @@ ORDERS = [
         "rollback",
         "several-sites",
         "leave",
-        "shop-exports",
         "alerts",
-        "refused",
     ],
     ["leave", "alerts", "upgrade", "rollback"],
 ]
@@ -180,8 +180,21 @@ def test_the_how_tos_work_in_any_order_and_leave_what_the_others_need(order: lis
         assert shared(shop) == before, name
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ALONE)
+def test_a_how_to_that_does_not_continue_the_tutorial_works_in_an_empty_folder(name: str, tmp_path: Path) -> None:
+    text = said(follow(script(HOW_TO / f"{name}.md"), tmp_path))
+    assert [words for words in SAYS[name] if words.lower() not in text.lower()] == [], text
+
+
+def test_a_how_to_that_needs_the_files_of_the_tutorial_says_so() -> None:
+    continued = "The examples continue the [tutorial](../tutorial/five-minutes.md)"
+    saying = {page.stem for page in HOW_TO.glob("*.md") if continued in page.read_text("utf-8")}
+    assert saying == set(SAYS) - set(ALONE)
+
+
 def test_every_how_to_is_in_an_order_and_those_that_change_the_site_are_in_all() -> None:
-    assert {name for order in ORDERS for name in order} == set(SAYS)
+    assert {name for order in ORDERS for name in order} == set(SAYS) - set(ALONE)
     assert all(set(CHANGES) <= set(order) for order in ORDERS)
 
 

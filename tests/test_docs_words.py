@@ -53,10 +53,16 @@ def test_a_page_has_none_of_the_forms_that_had_to_be_decoded(page: Path) -> None
     assert {name: found for name, form in patterns.items() if (found := re.findall(form, text, re.MULTILINE))} == {}
 
 
-@pytest.mark.parametrize(("page", "part"), [("check-codes.md", "codes"), ("json.md", "keys")])
+@pytest.mark.parametrize(
+    ("page", "part"), [("check-codes.md", "codes"), ("json.md", "keys"), ("tested-versions.md", "dependencies")]
+)
 def test_what_make_docs_generates_is_not_copied_into_its_page(page: str, part: str) -> None:
-    """To see it: python -m sitemap_etl.check docs/reference/check-codes.md FILE"""
     assert f"<!-- {part} begin -->\n<!-- {part} end -->" in (DOCS / "reference" / page).read_text("utf-8")
+
+
+def test_the_documentation_stays_short() -> None:
+    """`wc -w` counts the same."""
+    assert sum(len(page.read_text("utf-8").split()) for page in DOCS.rglob("*.md")) < 40_000
 
 
 def test_the_sentences_of_a_page_are_found() -> None:

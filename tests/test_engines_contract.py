@@ -210,7 +210,7 @@ def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
 
 
 @EVERY_ENGINE
-def test_an_engine_is_told_once_however_often_the_same_run_tries(stage: Stage) -> None:
+def test_an_engine_is_notified_once_however_often_the_same_run_tries(stage: Stage) -> None:
     assert stage.submit().status == "accepted"
     told = len(stage.told())
     again = stage.submit()
@@ -254,7 +254,7 @@ def test_a_429_that_names_no_time_is_waited_out_too(stage: Stage, where: str, he
 
 
 @EVERY_ENGINE
-def test_a_wait_past_patience_is_told_and_kept_for_the_next_attempt(stage: Stage) -> None:
+def test_a_wait_past_patience_is_reported_and_kept_for_the_next_attempt(stage: Stage) -> None:
     stage.fail("main", Reply(429, "", {"Retry-After": "7200"}))
     with pytest.raises(Unavailable, match="2026-11-20 04:00:0"):
         stage.submit()
@@ -323,7 +323,7 @@ def test_an_answer_that_is_no_json_never_breaks_an_engine(stage: Stage, where: s
 @EVERY_ENGINE
 @EVERY_REQUEST
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422])
-def test_a_refusal_is_told_in_words_that_echo_no_secret(stage: Stage, where: str, status: int) -> None:
+def test_a_refusal_is_reported_in_words_that_echo_no_secret(stage: Stage, where: str, status: int) -> None:
     body = f"not so: {stage.own_secret()} {TOKEN if where == 'main' and stage.case.name == 'search_console' else ''}"
     stage.fail(where, Reply(status, body, {"Content-Type": "text/plain"}))
     with pytest.raises(Refused, match="not so"):

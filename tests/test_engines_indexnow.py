@@ -136,7 +136,48 @@ def test_a_refusal_is_explained_and_its_urls_are_sent_once_it_is_fixed(world: Wo
     assert world.submit("r1", [("/a", "added", None)]).sent == 1
 
 
-def test_a_broken_off_submission_goes_on_where_it_stopped(world: World) -> None:
+UNVERIFIED = Reply(
+    403, json.dumps({"errorCode": "SiteVerificationNotCompleted", "message": "Please wait", "details": None})
+)
+
+
+def test_urls_stay_pending_while_the_engine_has_not_read_the_key_file(world: World) -> None:
+    world.settings = {"daily_limit": 2}  # which a pending URL takes nothing of
+    world.side.faulty = lambda request: request.method == "POST"
+    world.side.faults = [UNVERIFIED]
+    result = world.submit("r1", [("/a", "added", None), ("/b", "added", None)])
+    assert (result.status, result.sent, result.failed, result.details["left"]) == ("skipped", 0, False, 2)
+    assert "2 URLs are left for a later run: the engine has not read the key file yet" in result.message
+    assert "sitemap-etl ping SITE.yaml --engine indexnow" in result.message
+    assert world.engine().pending(world.ledger) == ("r1",)
+    again = world.submit("r1", [("/a", "added", None), ("/b", "added", None)])
+    assert (again.status, again.sent) == ("accepted", 2)
+    assert world.engine().pending(world.ledger) == ()
+
+
+def test_what_an_engine_took_before_it_asked_to_wait_is_not_sent_again(world: World) -> None:
+    table = many(world, 25_000)
+    world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
+    world.side.faults = [UNVERIFIED]
+    result = world.submit("r1", table)
+    assert (result.status, result.sent, result.details["left"]) == ("accepted", 10_000, 15_000)
+    assert len(world.posts()) == 2, "no request follows one that has to wait"
+    world.side.requests.pop()
+    assert world.submit("r2", [("/new", "added", None)], pending_runs=("r1",)).sent == 15_001
+    assert len(world.sent()) == len(set(world.sent())) == 25_001
+
+
+@pytest.mark.parametrize(
+    "body", ['{"errorCode": "InvalidKey"}', "[]", "{", '{"errorCode": ["SiteVerificationNotCompleted"]}']
+)
+def test_any_other_403_is_a_refusal(world: World, body: str) -> None:
+    world.side.faulty = lambda request: request.method == "POST"
+    world.side.faults = [Reply(403, body)]
+    with pytest.raises(Refused, match="key is not valid"):
+        world.submit("r1", [("/a", "added", None)])
+
+
+def test_an_interrupted_submission_continues_where_it_stopped(world: World) -> None:
     table = many(world, 25_000)
     world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
     world.side.faults = [Reply(403)]
@@ -267,7 +308,7 @@ def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
         ),
     ],
 )
-def test_where_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
+def test_if_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
     world: World, values: dict[str, Any], words: str
 ) -> None:
     world.settings = {"max_share": 0.2}
@@ -302,7 +343,7 @@ def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: Worl
     assert world.submit("r1", [("/a", "added", None)], all=True).sent == 1
 
 
-def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world: World) -> None:
+def test_runs_that_no_engine_was_sent_are_sent_with_the_next_one(world: World) -> None:
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], pending_runs=("r0", "r1")).sent == 3
     assert world.posts() == [["/b", "/a", "/c"]]
@@ -310,7 +351,7 @@ def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world
     assert (nothing.status, nothing.sent, nothing.details) == ("nothing", 0, {"requests": 0, "left": 0})
 
 
-def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:
+def test_pending_runs_count_towards_the_share(world: World) -> None:
     world.settings = {"max_share": 0.2}
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     result = world.submit("r2", [("/c", "added", None)], pending_runs=("r1",), listed=10)

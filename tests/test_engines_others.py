@@ -42,7 +42,7 @@ def world() -> Iterator[World]:
         yield World(side, client)
 
 
-def test_of_a_defect_the_place_where_it_arose_is_told_and_nothing_that_it_says() -> None:
+def test_of_a_defect_the_place_is_reported_and_not_its_text() -> None:
     with pytest.raises(ValueError, match="hush") as caught:
         raise_hush()
     assert re.match(r"ValueError at test_engines_others\.py:\d+: a defect", why(caught.value))
@@ -56,7 +56,7 @@ def raise_hush() -> None:
     raise ValueError("hush")
 
 
-def test_bing_is_told_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:
+def test_bing_is_notified_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:
     settings = {"key": "a+b/c", "endpoint": f"{world.side.url}/webmaster/api.svc/json"}
     assert world.submit("bing", settings).message == "notified of 1 index: https://shop.example/sitemap.xml"
     (post,) = world.side.requests
@@ -89,7 +89,7 @@ def bing_error(code: int, status: int = 400) -> Reply:
         (Reply(404, "<html>", {"Content-Type": "text/html"}), "404"),
     ],
 )
-def test_bing_s_refusals_are_told_in_words(world: World, reply: Reply, words: str) -> None:
+def test_bing_s_refusals_are_reported_in_words(world: World, reply: Reply, words: str) -> None:
     world.side.faults = [reply]
     with pytest.raises(Refused, match=words):
         world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
@@ -115,7 +115,7 @@ def test_many_indexes_are_named_in_short(world: World, count: int, end: str) -> 
     assert message.endswith(end)
 
 
-def test_a_hub_is_told_of_all_changed_feeds_in_one_request(world: World) -> None:
+def test_a_hub_is_notified_of_all_changed_feeds_in_one_request(world: World) -> None:
     feeds = (f"{SITE}/news.rss.xml", f"{SITE}/news.atom.xml")
     result = world.submit("websub", {"hub": f"{world.side.url}/"}, feeds=feeds)
     (post,) = world.side.requests
@@ -124,7 +124,7 @@ def test_a_hub_is_told_of_all_changed_feeds_in_one_request(world: World) -> None
     assert result.sent == 2
 
 
-def test_one_hub_that_refuses_keeps_no_other_from_being_told(world: World) -> None:
+def test_one_hub_that_refuses_keeps_no_other_from_being_notified(world: World) -> None:
     with Side(lambda _request: Reply(410, "gone")) as gone:
         hubs = [f"{gone.url}/", f"{world.side.url}/"]
         result = world.submit("websub", {"hub": hubs})
@@ -133,7 +133,7 @@ def test_one_hub_that_refuses_keeps_no_other_from_being_told(world: World) -> No
         assert world.submit("websub", {"hub": hubs[1]}).status == "nothing"
 
 
-def test_one_hub_that_is_down_keeps_no_other_from_being_told_and_is_told_next_time(world: World) -> None:
+def test_one_hub_that_is_down_keeps_no_other_from_being_notified_and_is_notified_next_time(world: World) -> None:
     with Side(lambda _request: Reply(204)) as down:
         down.faults = [Reply(503)] * 4
         hubs = [f"{down.url}/", f"{world.side.url}/"]
@@ -165,7 +165,7 @@ def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instea
 
 
 @pytest.mark.parametrize("url", ["https://blogs.example/ping?s={sitemap}", "https://google.com/pingpong?s={sitemap}"])
-def test_other_addresses_are_not_taken_for_dead(url: str) -> None:
+def test_other_addresses_do_not_count_as_dead(url: str) -> None:
     assert made("http_ping", {"url": url})
 
 
@@ -236,7 +236,7 @@ def test_what_a_connection_holds_is_judged_too() -> None:
     assert "8812" not in str(caught.value)
 
 
-def test_every_secret_that_is_missing_is_told_at_once() -> None:
+def test_every_secret_that_is_missing_is_reported_at_once() -> None:
     keys = {"url": ["${ONE}", "https://x.example/?k=${TWO}&s={sitemap}"], "password": "${THREE}"}
     with pytest.raises(ConfigError) as caught:
         made("http_ping", keys, environ={"THREE": " "})
@@ -281,7 +281,7 @@ def test_an_answer_without_end_is_cut(world: World, pieces: int) -> None:
     assert len(str(caught.value)) < 1_000
 
 
-def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way_down(world: World) -> None:
+def test_an_error_that_quotes_the_request_is_reported_without_the_secret_all_the_way_down(world: World) -> None:
     """The HTTP library quotes a status line that is none, and this server writes there what it was asked."""
     for name, given_settings in (
         ("bing", {"key": "secret+8812/bing", "endpoint": world.side.url}),
@@ -345,7 +345,7 @@ PLAIN = {"Content-Type": "text/plain"}
         (Reply(302, "moved", PLAIN), "302, a redirect to no address that is not followed; use the final address"),
     ],
 )
-def test_an_answer_is_told_in_one_short_line(world: World, reply: Reply, said: str) -> None:
+def test_an_answer_is_reported_in_one_short_line(world: World, reply: Reply, said: str) -> None:
     world.side.faults = [reply]
     with pytest.raises(Refused) as caught:
         world.submit("http_ping", {"url": f"{world.side.url}/?s={{sitemap}}"})

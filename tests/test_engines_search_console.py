@@ -141,14 +141,14 @@ def test_a_retired_index_is_deleted_and_one_that_is_gone_already_does_no_harm(wo
     assert len(world.side.asked("DELETE")) == 2
 
 
-def test_a_night_on_which_old_indexes_only_left_tells_of_them(world: World) -> None:
+def test_a_run_in_which_only_old_indexes_left_reports_them(world: World) -> None:
     unchanged = (engines.Index("https://www.shop.example/sitemap.xml", False),)
     assert world.submit(indexes=unchanged).message == "no index changed"
     left = world.submit("r2", indexes=unchanged, retired=("https://www.shop.example/sitemap-2.xml",))
     assert (left.status, left.message) == ("nothing", "no index changed; 1 old indexes removed")
 
 
-def test_what_was_owed_after_a_bad_night_is_submitted_in_the_next(world: World) -> None:
+def test_pending_changes_of_a_failed_run_are_submitted_by_the_next(world: World) -> None:
     world.side.faulty = lambda request: request.method == "PUT"
     world.side.faults = [Reply(500)] * 4
     with pytest.raises(Unavailable):
@@ -178,7 +178,7 @@ def test_one_refused_index_keeps_no_other_from_being_submitted(world: World) -> 
         ("https://shop.example/", False),
     ],
 )
-def test_an_index_lies_under_its_property_or_is_refused(world: World, prop: str, covered: bool) -> None:
+def test_an_index_is_under_its_property_or_is_refused(world: World, prop: str, covered: bool) -> None:
     world.settings = {"property": prop}
     if covered:
         assert world.submit().status == "accepted"
@@ -191,7 +191,7 @@ def test_an_index_lies_under_its_property_or_is_refused(world: World, prop: str,
 @pytest.mark.parametrize(
     "prop", ["shop.example", "sc-domain:", "sc-domain:https://shop.example/", "ftp://shop.example/"]
 )
-def test_a_property_that_is_none_is_a_mistake(world: World, prop: str) -> None:
+def test_an_invalid_property_is_a_mistake(world: World, prop: str) -> None:
     with pytest.raises(ValidationError, match="expected a property as Search Console shows it"):
         SearchConsole(property=prop, connection="google")
 
@@ -272,7 +272,7 @@ def test_the_key_file_comes_from_a_path_or_an_airflow_connection(world: World, t
         ("c2VjcmV0LTg4MTI=" * 400, "names a file that can't be read"),
     ],
 )
-def test_a_key_file_that_is_none_is_a_mistake_that_shows_nothing_of_it(world: World, key: str, words: str) -> None:
+def test_an_invalid_key_file_is_a_mistake_that_shows_nothing_of_it(world: World, key: str, words: str) -> None:
     world.settings |= {"key": key}
     with pytest.raises(ConfigError, match=words) as caught:
         world.submit()

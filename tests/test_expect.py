@@ -98,7 +98,7 @@ def test_each_folder_may_have_a_marker_of_its_own(export: Folder) -> None:
     assert export.whole(MARKED) == {"a.parquet", "deep/b.parquet"}
 
 
-def test_a_marker_may_lie_elsewhere(export: Folder, tmp_path: Path) -> None:
+def test_a_marker_can_be_elsewhere(export: Folder, tmp_path: Path) -> None:
     elsewhere = Expected(marker=str(tmp_path / "done" / "products"))
     assert "no marker" in export.why(elsewhere)
     Folder(tmp_path / "done").put("products", hours=0.5)
@@ -223,7 +223,7 @@ def test_sums_of_files_are_manifests() -> None:
         (b"\xff\xfe", InvalidSource, "is not UTF-8"),
     ],
 )
-def test_a_manifest_that_says_nothing_is_told(text: str | bytes, error: type[Exception], said: str) -> None:
+def test_a_manifest_that_says_nothing_is_reported(text: str | bytes, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         parse_manifest(text.encode() if isinstance(text, str) else text, "m")
 
@@ -241,7 +241,7 @@ def test_exactly_the_files_of_the_manifest_are_read(export: Folder) -> None:
     assert [Path(path).name for path in found.unlisted] == ["a.parquet"]
 
 
-def test_a_file_of_the_manifest_that_is_missing_or_another_one_is_told(export: Folder) -> None:
+def test_a_file_of_the_manifest_that_is_missing_or_another_one_is_reported(export: Folder) -> None:
     expected = manifest(export, {"name": "a.parquet"}, {"name": "c.parquet"}, {"name": "d.parquet"})
     assert "not all of the 3 files that manifest.json names are there: c.parquet and 1 more" in export.why(expected)
     expected = manifest(export, {"name": "a.parquet", "bytes": 3})
@@ -278,7 +278,7 @@ def test_sums_of_files_name_them_as_find_does(export: Folder) -> None:
     assert export.whole(Expected(manifest=export.put("SUMS", f"{A}  ./a.parquet\n"))) == {"a.parquet"}
 
 
-def test_too_few_rows_are_told_before_they_are_read(export: Folder) -> None:
+def test_too_few_rows_are_reported_before_they_are_read(export: Folder) -> None:
     assert len(export.whole(Expected(min_rows=20))) == 2
     assert "it has 20 rows, and min_rows is 21" in export.why(Expected(min_rows=21))
 

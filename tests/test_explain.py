@@ -47,7 +47,7 @@ def sources_gone(site: TestSite) -> None:
         path.unlink()
 
 
-def test_a_listed_url_is_told_with_its_section_file_and_lastmod(site: TestSite) -> None:
+def test_a_listed_url_is_reported_with_its_section_file_and_lastmod(site: TestSite) -> None:
     site.section("products", pages(1_000, lastmod="2026-10-01"), shards=SMALL)
     run_id = site.night(1).run.run_id
     sources_gone(site)
@@ -110,7 +110,7 @@ def test_of_a_run_that_is_no_longer_kept_the_time_is_known(site: TestSite) -> No
     }
 
 
-def test_priority_cluster_and_views_are_told(site: TestSite) -> None:
+def test_priority_cluster_and_views_are_reported(site: TestSite) -> None:
     rows = [{"loc": f"/{tag}/1", "sku": "1", "lang": tag, "priority": "0.7"} for tag in ("de", "en")]
     site.section("products", rows, alternates={"group": "sku", "hreflang": "lang"})
     site.section("top", [{"loc": "/de/1"}], view=True)
@@ -145,7 +145,7 @@ def test_a_url_that_changed_lately_is_also_in_the_recent_file(site: TestSite) ->
         ("/cart/1", "robots.txt", 55),
     ],
 )
-def test_an_excluded_url_is_told_with_its_line_and_reason(site: TestSite, url: str, reason: str, row: int) -> None:
+def test_an_excluded_url_is_reported_with_its_line_and_reason(site: TestSite, url: str, reason: str, row: int) -> None:
     public = site.folder / "public"
     public.mkdir()
     (public / "robots.txt").write_text("User-agent: *\nDisallow: /cart\n")
@@ -168,7 +168,7 @@ def test_an_excluded_url_is_told_with_its_line_and_reason(site: TestSite, url: s
     assert f"(line {row} of " in answer["sentence"]
 
 
-def test_a_rejected_url_is_told_with_the_listed_one_that_is_like_it(site: TestSite) -> None:
+def test_a_rejected_url_is_reported_with_the_listed_one_that_is_like_it(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "http://www.shop.example/p/000001"}])
     site.night(1)
     answer = ask(site, "http://www.shop.example/p/000001")
@@ -201,7 +201,7 @@ def test_a_listed_url_names_its_duplicates_within_and_across_sections(site: Test
     }
 
 
-def test_a_url_that_stands_very_often_is_counted_and_a_few_of_its_rows_are_given(site: TestSite) -> None:
+def test_a_url_that_occurs_very_often_is_counted_and_a_few_of_its_rows_are_given(site: TestSite) -> None:
     site.section("products", [*pages(30), *({"loc": "/hidden", "exclude": "no"} for _ in range(500))])
     site.night(1)
     aside = ask(site, "/hidden")["set_aside"]
@@ -226,7 +226,7 @@ def test_a_url_that_stands_very_often_is_counted_and_a_few_of_its_rows_are_given
         (f"{ORIGIN}/c%2Cd", ["percent-encoding"]),
     ],
 )
-def test_an_absent_url_is_told_with_the_listed_one_that_differs_in_spelling(
+def test_an_absent_url_is_reported_with_the_listed_one_that_differs_in_spelling(
     site: TestSite, url: str, differs: list[str]
 ) -> None:
     own = ("/shop/lamp-a", "/tea/Cups/", "/list?page=1", "/a%2Cb", "/c,d")
@@ -265,7 +265,7 @@ def test_a_url_that_is_like_no_other_is_just_absent(site: TestSite) -> None:
     )
 
 
-def test_a_url_that_left_the_source_is_told_with_the_set_that_listed_it_last(site: TestSite) -> None:
+def test_a_url_that_left_the_source_is_reported_with_the_set_that_listed_it_last(site: TestSite) -> None:
     site.section("products", pages(100))
     first = site.night(1).run.run_id
     site.export("products", pages(99))
@@ -286,7 +286,7 @@ def test_a_url_that_left_the_source_is_told_with_the_set_that_listed_it_last(sit
         ),
     ],
 )
-def test_after_a_refused_run_a_url_that_it_would_drop_is_listed_and_told_why(
+def test_after_a_refused_run_a_url_that_it_would_drop_is_listed_with_the_reason(
     site: TestSite, source: list[dict[str, Any]], fate: str
 ) -> None:
     site.section("products", pages(100))
@@ -317,7 +317,7 @@ def test_a_refused_run_is_forgotten_once_a_later_one_is_published(site: TestSite
     assert ask(site, "/p/000099")["later"] is None
 
 
-def test_where_the_staging_of_a_refused_run_is_gone_that_is_said(site: TestSite) -> None:
+def test_the_message_says_that_the_staging_of_a_refused_run_is_gone(site: TestSite) -> None:
     site.section("products", pages(100))
     site.night(1)
     site.export("products", pages(50))
@@ -425,7 +425,7 @@ def test_a_page_whose_section_left_the_site_file_is_not_blamed_on_the_source(sit
     )
 
 
-def test_a_rollback_to_a_set_without_the_section_is_told(site: TestSite) -> None:
+def test_a_rollback_to_a_set_without_the_section_is_reported(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id
     site.section("arts", pages(9, start=100))
@@ -439,7 +439,7 @@ def test_a_rollback_to_a_set_without_the_section_is_told(site: TestSite) -> None
     ) in ask(site, "/p/000105")["sentence"]
 
 
-def test_a_refused_run_without_the_section_is_told(site: TestSite) -> None:
+def test_a_refused_run_without_the_section_is_reported(site: TestSite) -> None:
     site.section("products", pages(50))
     site.section("arts", pages(50, start=100))
     site.night(1)
@@ -498,14 +498,14 @@ def test_a_section_that_left_the_site_file_still_answers(site: TestSite) -> None
     assert ask(site, "/p/000100")["listed"]["section"] == "b"
 
 
-def test_where_nothing_was_ever_run_that_is_said(site: TestSite) -> None:
+def test_the_message_says_that_nothing_was_ever_run(site: TestSite) -> None:
     site.section("products", pages(5))
     with pytest.raises(Refused, match=r"nothing to explain.*Run the site first"):
         ask(site, "/p/000001")
 
 
 @pytest.mark.thorough
-def test_the_command_prints_the_sentence_first_and_ends_with_1_where_one_is_not_listed(site: TestSite) -> None:
+def test_the_command_prints_the_sentence_first_and_ends_with_1_if_one_is_not_listed(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "/hidden", "exclude": "sold out"}])
     site.night(1)
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}

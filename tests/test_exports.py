@@ -70,7 +70,7 @@ def test_nested_values_and_the_names_of_folders_reach_the_sitemaps(shop: TestSit
     assert page.alternates == {"de": "https://shop.example/p/30", "en": "https://shop.example/en/30"}
 
 
-def test_a_quiet_night_writes_nothing_and_a_changed_line_changes_its_page(shop: TestSite) -> None:
+def test_a_quiet_run_writes_nothing_and_a_changed_line_changes_its_page(shop: TestSite) -> None:
     shop.night(1)
     before = shop.public().objects()
     shop.night(2)
@@ -81,7 +81,7 @@ def test_a_quiet_night_writes_nothing_and_a_changed_line_changes_its_page(shop: 
     assert sorted(shop.public().locs()) == sorted(f"https://shop.example/p/{n}" for n in range(49))
 
 
-def test_a_row_is_told_by_its_line(shop: TestSite) -> None:
+def test_a_row_is_reported_by_its_line(shop: TestSite) -> None:
     path = shop.folder / "products/day=2026-10-02/part-1.jsonl"
     path.write_text('\n{"loc": "/x", "exclude": null}\n\n{"loc": "/gone", "exclude": "sold out"}\n')
     run_id = shop.night(1).run.run_id
@@ -131,7 +131,7 @@ def test_no_message_and_no_state_has_a_secret_parameter(shop: TestSite) -> None:
     assert not [path for path in shop.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_broken_line_keeps_the_section_as_published_where_that_is_asked_for(shop: TestSite) -> None:
+def test_a_broken_line_keeps_the_section_as_published_if_that_is_asked_for(shop: TestSite) -> None:
     shop.keys["sections"]["products"]["on_error"] = "keep"
     shop.night(1)
     (shop.folder / "products/day=2026-10-02/part-2.jsonl").write_text('{"loc": "/new"}\n{"loc": \n')

@@ -51,7 +51,7 @@ def test_every_form_of_the_column_means_the_same(column):
     assert read(column) == ([[A, B], None, [B]], {})
 
 
-def test_what_lies_under_a_null_row_is_not_read():
+def test_what_is_under_a_null_row_is_not_read():
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 1, 3, 4], pa.int32()), pa.array([A, "x", "y", B]), mask=pa.array([False, True, False])
     )

@@ -157,7 +157,7 @@ def test_the_documented_vector_of_several_columns_holds():
     assert lastmod.rule_id(named) == "f1-09fc0c145c0f1212"
 
 
-def test_a_vector_of_several_columns_stands_in_the_documentation():
+def test_a_vector_of_several_columns_is_in_the_documentation():
     text = (Path(__file__).parent.parent / "docs" / "explanation" / "fingerprints.md").read_text(encoding="utf-8")
     assert "`FE6275923FEA2850` under the id `f1-09fc0c145c0f1212`" in text
 

@@ -134,7 +134,7 @@ def staged(site: Catalog, place: Place, night: int) -> Iterator[tuple[str, str, 
 
 
 @pytest.mark.thorough
-def test_one_flipped_bit_between_any_two_stages_is_told_or_publishes_the_same_bytes(
+def test_one_flipped_bit_between_any_two_stages_is_reported_or_publishes_the_same_bytes(
     site: Catalog, tmp_path: Path
 ) -> None:
     place = Place(site, tmp_path / "kept")
@@ -180,7 +180,7 @@ def change(site: Catalog) -> None:
 
 
 @pytest.mark.thorough
-def test_one_flipped_bit_of_what_a_run_left_is_told_or_changes_nothing(site: Catalog, tmp_path: Path) -> None:
+def test_one_flipped_bit_of_what_a_run_left_is_reported_or_changes_nothing(site: Catalog, tmp_path: Path) -> None:
     """Over all that reads it: the next night, explain, history, a rollback, a reading of the state."""
     place = Place(site, tmp_path / "kept")
     first = ping_locally(site.night(1), site.environment)

@@ -178,7 +178,7 @@ def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop:
 
 
 @pytest.mark.thorough
-def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop, tmp_path: Path) -> None:
+def test_later_runs_are_as_if_nothing_had_happened(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
 
     def nights() -> list[dict[str, bytes]]:
@@ -203,7 +203,7 @@ def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop, tmp_path: Path)
     assert holding(shop, ["title-marker-77"]) == nothing(["title-marker-77"])
 
 
-def test_a_night_after_it_is_quiet(shop: Shop) -> None:
+def test_a_run_after_it_is_unchanged(shop: Shop) -> None:
     shop.forget(KEY)
     assert shop.night(10).summary.status == "unchanged"
 
@@ -241,7 +241,7 @@ def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
     assert len(shop.forget("there-is-none").left) == 1
 
 
-def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_written_anew(shop: Shop) -> None:
+def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_written_again(shop: Shop) -> None:
     runs = past_runs(shop.load(), shop.environment)
     before = [one.run_id for one in runs]
     work = shop.state().storage
@@ -299,7 +299,7 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path
     assert writes > 30
 
 
-def test_it_can_be_done_twice_and_says_where_there_is_nothing(shop: Shop) -> None:
+def test_it_can_be_done_twice_and_says_if_there_is_nothing(shop: Shop) -> None:
     shop.forget(KEY)
     again = shop.forget(KEY)
     assert (again.rows, again.run_id, again.rewritten) == (0, None, {})
@@ -353,7 +353,7 @@ def test_it_waits_for_other_runs_and_for_an_interrupted_publish(shop: Shop) -> N
     refused(shop, "A publish was interrupted", KEY)
 
 
-def test_a_damaged_object_is_told_before_anything_is_changed(shop: Shop) -> None:
+def test_a_damaged_object_is_reported_before_anything_is_changed(shop: Shop) -> None:
     for kind in ("snapshots/*.arrow", "mirrors/*/*/*.parquet", "manifest-*.json"):
         path = min((shop.folder / "work" / "shop" / "state").glob(kind))
         whole = path.read_bytes()

@@ -51,14 +51,14 @@ def test_what_is_filled_in_are_the_options_of_the_run(site: Site) -> None:
         ({"now": "noon"}, "Now noon: expected a time in ISO 8601"),
     ],
 )
-def test_a_mistake_in_it_is_told_in_its_words(conf: dict[str, Any], said: str, site: Site) -> None:
+def test_a_mistake_in_it_is_reported_in_its_words(conf: dict[str, Any], said: str, site: Site) -> None:
     with pytest.raises(ConfigError) as error:
         asked(site, conf)
     assert said in str(error.value)
     assert "--" not in str(error.value)
 
 
-def test_all_unknown_keys_are_told_at_once_with_those_that_there_are(site: Site) -> None:
+def test_all_unknown_keys_are_reported_at_once_with_those_that_there_are(site: Site) -> None:
     with pytest.raises(ConfigError) as error:
         asked(site, {"dryrun": True, "forced": [], "full": True})
     first, second, known = error.value.problems

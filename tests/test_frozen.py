@@ -101,6 +101,6 @@ def test_they_show_what_they_hold_and_no_secret() -> None:
     assert repr(Named(1, of={"b": 2})) == "Named(x=1, y=0, name='', of={'b': 2})"
 
 
-def test_what_can_not_be_hashed_is_told_when_it_is_hashed() -> None:
+def test_what_can_not_be_hashed_is_reported_when_it_is_hashed() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(Named(1))

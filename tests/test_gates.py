@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.publish.gates import Dates, Outcome, evaluate, one_date, percent
+import sitemap_etl
+from sitemap_etl.publish.gates import GATES, Dates, Outcome, evaluate, one_date, percent
 from sitemap_etl.publish.order import receivers_first
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.settings import Gates
@@ -99,7 +100,18 @@ def test_each_gate_says_what_it_compares_and_from_when_on_it_applies() -> None:
     ]
 
 
-def test_shares_are_told_as_people_read_them() -> None:
+def test_every_limit_of_a_site_file_is_one_line_of_the_table_of_gates() -> None:
+    assert sorted(gate.name for gate in GATES) == sorted(Gates.model_fields)
+
+
+@pytest.mark.parametrize("name", ["max_growth", "max_undated"])
+def test_a_gate_is_named_in_the_settings_and_in_the_table_only(name: str) -> None:
+    package = Path(sitemap_etl.__file__).parent
+    naming = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if name in path.read_text("utf-8")}
+    assert naming == {"publish/gates.py", "settings/section.py"}
+
+
+def test_shares_are_reported_as_people_read_them() -> None:
     assert [percent(share) for share in (0, 0.0004, 0.155, 0.9994, 1, 12.345)] == [
         "0 %",
         "0 %",
@@ -195,7 +207,7 @@ def test_a_giver_is_written_before_a_receiver_only_if_both_are_in_a_circle(gives
             assert order.index(receiver) <= order.index(giver) or giver in reached[receiver]
 
 
-def test_a_drop_that_was_let_through_is_no_slow_bleed_the_night_after(tmp_path: Path) -> None:
+def test_a_forced_drop_is_no_slow_loss_for_the_next_run(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(100))
     site.night(1)
     site.export("p", pages(60))
@@ -205,7 +217,7 @@ def test_a_drop_that_was_let_through_is_no_slow_bleed_the_night_after(tmp_path: 
     assert site.night(4).summary.status == "published"
 
 
-def test_a_bleed_of_a_week_is_refused_though_no_night_is(tmp_path: Path) -> None:
+def test_a_slow_loss_over_a_week_is_refused_although_no_single_run_is(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(1_000))
     site.night(1)
     for night, listed in enumerate([960, 920, 905], 2):
@@ -260,7 +272,7 @@ def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path)
     assert "--force max_drop --reason" in refused.summary.error
 
 
-def test_what_leaves_with_a_section_is_told(tmp_path: Path) -> None:
+def test_what_leaves_with_a_section_is_reported(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(1_000)).section("blog", pages(50, start=5_000))
     site.night(1)
     site.keys["sections"]["articles"] = site.keys["sections"].pop("blog")
@@ -325,7 +337,7 @@ def test_a_section_that_is_to_have_no_dates_any_more_loses_them_with_a_warning(t
     assert any("remove the lastmod of 100 of 100" in warning for warning in done.summary.warnings)
 
 
-def test_a_table_that_was_loaded_anew_does_not_date_every_page_anew(tmp_path: Path) -> None:
+def test_a_table_that_was_loaded_again_does_not_date_every_page_again(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(2_000))
     site.night(1)
     site.export("p", dated(2_000, lambda n: "2026-10-30T03:00:00Z" if n % 4 else DAY.format(n % 28 + 1)))
@@ -351,7 +363,7 @@ def test_dates_are_asked_of_the_whole_site_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", [None, {"fingerprint": ["body"]}])
-def test_ordinary_nights_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> None:
+def test_ordinary_runs_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> None:
     """A first publish, a section that comes later, a fifth of the pages changed at once, dates of whole days."""
     keys = {} if rule is None else {"lastmod": rule}
     site = TestSite(tmp_path)
@@ -396,7 +408,7 @@ def test_a_refusal_shows_the_pages_of_a_section_that_is_gone(tmp_path: Path) -> 
     assert "  most of them: /p/… (40)    e.g. https://shop.example/p/000000" in error.splitlines()
 
 
-def test_where_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_told(tmp_path: Path) -> None:
+def test_if_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_reported(tmp_path: Path) -> None:
     rows = [*pages(35), *({"loc": f"http://other.example/{n}"} for n in range(6))]
     site = TestSite(tmp_path).section("p", rows, gates={"max_rejected": 1}).section("q", [{"loc": "/q"}])
     assert site.night(1).summary.error.splitlines()[:2] == [
@@ -405,7 +417,7 @@ def test_where_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_to
     ]
 
 
-def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
+def test_a_refusal_says_where_most_of_it_is_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(40, lastmod="2026-10-01")).section("q", [{"loc": "/q"}])
     site.night(1)
     rows = [*pages(35, lastmod=""), *({"loc": f"http://other.example/{n}"} for n in range(5)), {"loc": ""}]

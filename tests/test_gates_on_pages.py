@@ -210,7 +210,7 @@ def test_without_the_gate_no_page_is_asked_for(tmp_path: Path, live: Website) ->
     unknown=st.integers(0, 60),
     limit=st.sampled_from([0.0, 0.02, 0.5, 1.0]),
 )
-def test_only_bad_pages_refuse_and_only_where_there_are_enough_of_them(
+def test_only_bad_pages_refuse_and_only_if_there_are_enough_of_them(
     bad: int, good: int, unknown: int, limit: float
 ) -> None:
     seen = Visited(500, bad + good + unknown, bad + good, bad, unknown)

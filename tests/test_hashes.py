@@ -95,7 +95,7 @@ VALUE = st.one_of(
 
 
 @given(st.lists(VALUE, min_size=2, max_size=30), st.integers(0, 3))
-def test_nested_values_hash_alike_exactly_where_they_are_alike(values: list[object], start: int) -> None:
+def test_nested_values_hash_alike_exactly_if_they_are_alike(values: list[object], start: int) -> None:
     array = pa.array(values, NESTED)
     hashes = hash_column(array).tolist()
     for one, h in zip(values, hashes, strict=True):

@@ -114,7 +114,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.thorough
-def test_an_engine_that_is_down_for_nights_hears_of_each_change_once_it_is_up(world: World) -> None:
+def test_an_engine_that_was_down_for_several_runs_gets_each_change_once_it_is_up(world: World) -> None:
     world.down = True
     for night, changed in ((2, (1,)), (3, (1, 2)), (4, (1, 2)), (5, (1, 2, 3))):  # the fourth changes nothing
         world.pages(100, *changed)
@@ -129,7 +129,7 @@ def test_an_engine_that_is_down_for_nights_hears_of_each_change_once_it_is_up(wo
     assert world.heard() == []
 
 
-def test_a_run_that_was_killed_between_commit_and_ping_is_heard_of_with_the_next(world: World) -> None:
+def test_a_run_that_was_killed_between_commit_and_ping_is_sent_with_the_next(world: World) -> None:
     world.pages(100, 4)
     world.run(2)  # and no more of it
     world.pages(100, 4, 5)
@@ -139,7 +139,7 @@ def test_a_run_that_was_killed_between_commit_and_ping_is_heard_of_with_the_next
 
 
 @pytest.mark.parametrize("again", ["the same", "nothing", "another"])
-def test_of_a_run_that_was_killed_before_its_commit_nobody_hears(world: World, again: str) -> None:
+def test_a_run_that_was_killed_before_its_commit_notifies_nobody(world: World, again: str) -> None:
     """Its changes are kept by then. The next run has the same source, that of the night before, or another."""
     world.pages(100, 6)
     world.killed(2, "/notification.json", 1)
@@ -152,7 +152,7 @@ def test_of_a_run_that_was_killed_before_its_commit_nobody_hears(world: World, a
     assert len(world.heard()) <= 1
 
 
-def test_by_hand_nobody_hears_of_a_run_that_was_never_committed(world: World) -> None:
+def test_a_run_that_was_never_committed_is_not_sent_by_hand(world: World) -> None:
     world.pages(100, 8)
     first = world.night(2).run_id
     world.pages(100, 8, 9)
@@ -175,7 +175,7 @@ def test_by_hand_everything_is_what_is_published_whatever_the_site_file_says_by_
     assert sorted(int(end or 0) for end in world.heard()) == list(range(100))
 
 
-def test_changes_that_a_paused_run_puts_late_are_never_heard(world: World) -> None:
+def test_changes_that_a_paused_run_puts_late_are_never_sent(world: World) -> None:
     """It was taken over, and its process went on for one write."""
     world.pages(100, 6)
     world.killed(2, "/current.json", 1)
@@ -190,7 +190,7 @@ def test_changes_that_a_paused_run_puts_late_are_never_heard(world: World) -> No
     assert world.heard() == ["1"]
 
 
-def test_changes_that_an_earlier_release_left_are_heard(world: World) -> None:
+def test_changes_that_an_earlier_release_left_are_sent(world: World) -> None:
     """It did not record what was committed."""
     world.pages(100, 2)
     world.run(2)
@@ -203,7 +203,7 @@ def test_changes_that_an_earlier_release_left_are_heard(world: World) -> None:
     assert sorted(world.heard()) == ["2", "3"]
 
 
-def test_a_run_of_a_clock_that_was_fast_is_heard_of_by_those_after_it(world: World) -> None:
+def test_later_runs_see_a_run_of_a_fast_clock(world: World) -> None:
     """Its id is greater than theirs."""
     world.pages(100, 2)
     world.run(2)
@@ -214,7 +214,7 @@ def test_a_run_of_a_clock_that_was_fast_is_heard_of_by_those_after_it(world: Wor
     assert sorted(world.heard()) == ["2", "3"]
 
 
-def test_an_engine_that_was_told_by_a_clock_that_was_fast_is_told_again(world: World) -> None:
+def test_an_engine_that_was_notified_by_a_fast_clock_is_notified_again(world: World) -> None:
     world.pages(100, 2)
     world.night(400)
     assert world.heard() == ["2"]
@@ -226,7 +226,7 @@ def test_an_engine_that_was_told_by_a_clock_that_was_fast_is_told_again(world: W
     assert world.heard() == ["2"]
 
 
-def test_search_console_is_read_back_on_quiet_nights_too(world: World) -> None:
+def test_search_console_is_read_back_on_unchanged_runs_too(world: World) -> None:
     summary = world.night(2)
     assert summary.status == "unchanged"
     assert world.read_back() == 1

@@ -163,7 +163,7 @@ def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> Non
         ("unnest([true, false])", r"unnest makes several rows of one"),
     ],
 )
-def test_a_where_that_is_none_is_told(site: TestSite, where: str, message: str) -> None:
+def test_an_invalid_where_is_reported(site: TestSite, where: str, message: str) -> None:
     site.section("p", where=where)
     with pytest.raises(InvalidSource, match=f"(?s){message}"):
         site.night(1)
@@ -206,7 +206,7 @@ def test_rows_that_a_hook_leaves_without_a_loc_are_rejected(site: TestSite) -> N
         ),
     ],
 )
-def test_a_rule_is_told_the_names_that_columns_gives(site: TestSite, rule: dict[str, Any], message: str) -> None:
+def test_a_rule_gets_the_names_that_columns_defines(site: TestSite, rule: dict[str, Any], message: str) -> None:
     site.export("p", [{"url": "/a", "price": 1}])
     site.section("p", columns={"loc": "url"}, **rule)
     with pytest.raises(InvalidSource, match=message):
@@ -323,7 +323,7 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
         ("leaving", r"transform shop_hooks:leaving raised SystemExit: 5"),
     ],
 )
-def test_a_hook_that_breaks_its_contract_is_told_with_its_name_column_and_rule(
+def test_a_hook_that_breaks_its_contract_is_reported_with_its_name_column_and_rule(
     site: TestSite, hook: str, message: str
 ) -> None:
     with pytest.raises(InvalidSource, match=f"(?s)section p: {message}"):

@@ -143,7 +143,7 @@ def test_two_sections_that_overlap_never_list_a_page_twice(site: Catalog) -> Non
         assert len(locs) == len(set(locs)) == 109
 
 
-def test_a_night_without_changes_is_unchanged_and_moves_the_generation(site: Catalog) -> None:
+def test_a_run_without_changes_is_unchanged_and_moves_the_generation(site: Catalog) -> None:
     site.night(1)
     before = site.state().current().mirrors["pages"]
     assert site.night(2).summary.status == "unchanged"
@@ -231,7 +231,7 @@ def test_a_percentile_ranks_all_rows(site: Catalog) -> None:
     assert by_loc[f"{SHOP}/pages/001"].priority == "0.0"
 
 
-def test_links_of_a_cluster_stay_on_a_quiet_night(site: Catalog) -> None:
+def test_links_of_a_cluster_stay_on_a_quiet_run(site: Catalog) -> None:
     site.sql("UPDATE pages SET pair = 'p' || (id / 2), lang = iif(id % 2, 'de', 'en')")
     site.read(
         "pages",
@@ -246,7 +246,7 @@ def test_links_of_a_cluster_stay_on_a_quiet_night(site: Catalog) -> None:
     assert site.public().by_loc()[f"{SHOP}/pages/006"].alternates["de"] == f"{SHOP}/seite/sieben"
 
 
-def test_a_fingerprint_over_nights_that_read_nothing(site: Catalog) -> None:
+def test_a_fingerprint_over_runs_that_read_nothing(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, sold FROM pages", lastmod={"fingerprint": ["sold"]})
     site.night(1)
     site.night(2)
@@ -381,7 +381,7 @@ def test_a_column_that_changes_its_type_is_read_from_the_start(site: Catalog) ->
     assert any("its column sold was double and is string" in line for line in site.lines)
 
 
-def test_a_number_that_the_type_of_the_others_can_not_hold_is_told(site: Catalog) -> None:
+def test_a_number_that_the_type_of_the_others_can_not_hold_is_reported(site: Catalog) -> None:
     """A column of SQLite has the type of what was read of it: here whole numbers, and then one that is not whole."""
     site.sql("ALTER TABLE pages ADD COLUMN mark")
     site.sql("UPDATE pages SET mark = id + (1 << 60)")
@@ -412,7 +412,7 @@ def test_a_full_read_tells_what_the_watermark_did_not_show(site: Catalog) -> Non
     drift = summary.drift["pages"]
     assert (drift.missing, drift.stale, drift.gone) == (1, 1, 1)
     (warning,) = [warning for warning in summary.warnings if "pages" in warning]
-    assert "1 rows missing, 1 out of date, 1 gone from the source" in warning
+    assert "Rows missing: 1, out of date: 1, gone from the source: 1." in warning
     assert site.night(4, full=True).summary.drift["pages"].total == 0
 
 

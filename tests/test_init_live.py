@@ -199,7 +199,7 @@ def test_two_spellings_of_the_origin_in_a_live_sitemap_are_one_site(live: str) -
     runs(300)
 
 
-def test_what_an_export_of_a_live_sitemap_lacks_is_told(live: str) -> None:
+def test_what_an_export_of_a_live_sitemap_lacks_is_reported(live: str) -> None:
     put("sitemap.xml", f"{live}/rich-1.xml", f"{live}/rich-2.xml", f"{live}/plain.xml", index=True)
     for name in ("rich-1.xml", "rich-2.xml", "plain.xml"):
         put(name, f"{live}/{name}/a", f"{live}/{name}/b")

@@ -77,14 +77,14 @@ def test_hashes_of_numbers_are_the_same(values: list[int]) -> None:
 
 
 @given(texts(URLS, 30), st.integers(0, 5))
-def test_texts_stand_in_their_order(values: list[str], skipped: int) -> None:
+def test_texts_are_in_their_order(values: list[str], skipped: int) -> None:
     array = pa.array(values).slice(skipped)
     order, distinct = in_order(array)
     assert array.take(order).to_pylist() == sorted(values[skipped:])
     assert distinct == (len(set(values[skipped:])) == len(values) - skipped)
 
 
-def test_texts_that_share_all_but_their_ends_stand_in_their_order() -> None:
+def test_texts_that_share_all_but_their_ends_are_in_their_order() -> None:
     values = [f"https://shop.example/{'same/' * 300}{n * 7_919 % 2_003:05}" for n in range(2_003)]
     values += [value[:-1] for value in values[:40]]
     for some, differ in ((values, True), (values + values[-40:], False)):
@@ -177,7 +177,7 @@ def test_more_text_than_a_column_holds_is_refused_before_it_is_copied() -> None:
         kernels.compiled.taken(texts, np.zeros(2_200, np.int64))
 
 
-def test_nights_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_runs_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory) -> None:
     def published() -> tuple[dict[str, bytes], dict[str, bytes]]:
         site = TestSite(tmp_path_factory.mktemp("site"), gates={"max_drop": 1, "max_growth": 99})
         rows = pages(1_500, lastmod="2026-10-01", sales=7) + pages(100, start=700, lastmod="2026-10-02", sales=9)
@@ -237,7 +237,7 @@ def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path, compi
 
 
 @pytest.mark.parametrize("size", [0, 4_096, 12_288])
-def test_a_library_that_is_cut_is_not_loaded_and_compiled_anew(
+def test_a_library_that_is_cut_is_not_loaded_and_compiled_again(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system ends a process that touches a missing part of the library."""

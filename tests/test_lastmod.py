@@ -74,7 +74,7 @@ def test_each_written_form_is_read(text, expected):
     assert read(pa.array([text])) == ([expected], {})
 
 
-def test_all_written_forms_may_stand_in_one_column():
+def test_all_written_forms_can_be_in_one_column():
     texts = [text for text, _ in TEXTS] * 3 + [None, "", " "]
     assert read(pa.array(texts)) == ([expected for _, expected in TEXTS] * 3 + [None] * 3, {})
 
@@ -169,7 +169,7 @@ def test_a_row_edited_while_the_run_reads_is_not_in_the_future():
     assert read(edited, read_at=READ_AT + timedelta(minutes=10)) == (["2026-11-20T02:09:00Z"], {})
 
 
-def test_the_read_may_be_told_in_any_zone_but_not_without_one():
+def test_the_time_of_the_read_can_have_any_zone_but_not_none():
     late = READ_AT.astimezone(ZoneInfo("Asia/Tokyo"))
     assert read(pa.array(["2026-11-20T02:00:00Z"]), read_at=late) == (["2026-11-20T02:00:00Z"], {})
     with pytest.raises(ValueError, match="read_at"):
@@ -247,7 +247,7 @@ def test_the_zone_is_only_for_times_that_name_none():
     assert read(texts, zone="Europe/Berlin")[0] == ["2026-07-02T01:04:05Z", "2026-07-02T03:04:05Z", "2026-07-02"]
 
 
-def test_an_hour_told_twice_is_the_earlier_and_a_skipped_one_the_moment_of_the_skip():
+def test_a_repeated_hour_is_the_earlier_one_and_a_skipped_one_the_moment_of_the_skip():
     texts = pa.array(["2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-03-29 03:00:00"])
     assert read(texts, zone="Europe/Berlin") == (
         ["2026-10-25T00:30:00Z", "2026-03-29T01:00:00Z", "2026-03-29T01:00:00Z"],
@@ -255,7 +255,7 @@ def test_an_hour_told_twice_is_the_earlier_and_a_skipped_one_the_moment_of_the_s
     )
 
 
-def test_a_row_edited_in_the_hour_told_twice_is_not_in_the_future_of_that_night():
+def test_a_row_edited_in_a_repeated_hour_is_not_in_the_future_of_that_run():
     """The first 02:10 of the night, read five minutes later: taken for the second one it would be dropped."""
     read_at = datetime(2026, 10, 25, 0, 15, tzinfo=UTC)
     texts = pa.array(["2026-10-25 02:10:00"])
@@ -305,7 +305,7 @@ def test_numbers_that_are_no_date_are_dropped(column, counts):
     assert read(column, unit="s") == ([None] * len(column), counts)
 
 
-def test_numbers_and_dates_may_stand_in_one_column_of_text():
+def test_numbers_and_dates_can_be_in_one_column_of_text():
     """SQLite does not hold a column to one type."""
     texts = pa.array([str(EPOCH), "2026-01-02", "2026-01-02 03:04:05Z"])
     assert read(texts, unit="s") == (["2026-01-02T03:04:05Z", "2026-01-02", "2026-01-02T03:04:05Z"], {})
@@ -391,7 +391,7 @@ def test_a_long_column_reads_as_its_rows_do():
     assert values == [expected.get(text) for text in texts]
 
 
-def test_every_reason_stands_in_the_documentation():
+def test_every_reason_is_in_the_documentation():
     text = (Path(__file__).parent.parent / "docs" / "reference" / "lastmod.md").read_text(encoding="utf-8")
     for reason in [*lastmod.REASONS, *priority.REASONS]:
         assert f"`{reason}`" in text, reason
@@ -478,7 +478,7 @@ def test_of_serial_numbers_nan_is_none_and_what_is_too_large_is_no_date(kind: pa
     assert dict(tally.counts) == {"lastmod not a date": 3}
 
 
-def test_numbers_among_dates_are_told_with_the_line_that_reads_them() -> None:
+def test_numbers_among_dates_are_reported_with_the_line_that_reads_them() -> None:
     tally = Tally()
     values = pa.array(["2026-01-01", "1764547200", "1764547201"])
     lastmod.moments(values, name="changed", read_at=datetime(2026, 6, 1, tzinfo=UTC), tally=tally)

@@ -288,7 +288,7 @@ def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_i
 
 
 @pytest.mark.thorough
-def test_a_late_delete_finds_other_bytes_where_the_file_has_come_back(world: World) -> None:
+def test_a_late_delete_finds_other_bytes_if_the_file_has_come_back(world: World) -> None:
     """The grace of the files is over when run a deletes them; run b lists the feed again, with the same bytes."""
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
@@ -303,7 +303,7 @@ def test_a_late_delete_finds_other_bytes_where_the_file_has_come_back(world: Wor
     assert trial.landed
 
 
-def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_the_next_night(world: World) -> None:
+def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_the_next_run(world: World) -> None:
     world.store.conditional_delete = False
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
@@ -391,7 +391,7 @@ def test_no_two_versions_of_the_state_are_the_same_bytes(world: World) -> None:
     assert len(versions) == len(set(versions)) == 6
 
 
-def test_a_damaged_record_of_an_interrupted_publish_is_told_and_forgotten_by_a_repair(world: World) -> None:
+def test_a_damaged_record_of_an_interrupted_publish_is_reported_and_forgotten_by_a_repair(world: World) -> None:
     trial = Trial(world, "other")
     trial.die(trial.count - 1)
     assert world.publish("b", 2) == "published"

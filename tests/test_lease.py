@@ -113,6 +113,16 @@ def test_of_processes_of_this_host_those_that_live_keep_it(work: Storage) -> Non
         take_lease(work, "r1")
 
 
+def test_a_killed_process_that_nobody_waited_for_has_lost_it(work: Storage) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    hold(work, host=HERE, pid=pid)
+    take_lease(work, "r1")
+    os.waitpid(pid, 0)
+
+
 def test_a_new_holder_counts_its_own_time(work: Storage) -> None:
     lease = replace(hold(work, minutes=-1), since="2020-01-01T00:00:00Z")
     work.delete(LEASE)

@@ -43,14 +43,14 @@ def lines(done: Done) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("option", ["--quiet", "-q"])
-def test_a_quiet_night_prints_nothing(site: TestSite, option: str) -> None:
+def test_a_quiet_run_prints_nothing(site: TestSite, option: str) -> None:
     assert run(site, 1, option) == Done(0, "", "")
     assert len(site.public().locs()) == 100
     assert run(site, 2, option) == Done(0, "", "")
     assert run(site, 3, option, "--log-format", "json") == Done(0, "", "")
 
 
-def test_a_quiet_night_says_what_is_wrong(site: TestSite) -> None:
+def test_a_quiet_run_says_what_is_wrong(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(94, lastmod=day))
     done = run(site, 2, "-q")
@@ -66,13 +66,13 @@ def test_a_quiet_night_says_what_is_wrong(site: TestSite) -> None:
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_quiet_night_names_the_engine_that_failed_and_the_section_that_was_held(site: TestSite) -> None:
+def test_an_unchanged_run_names_the_engine_that_failed_and_the_section_that_was_kept(site: TestSite) -> None:
     site.keys["ping"] = {"http_ping": {"url": f"{DEAD}/?sitemap={{sitemap}}", "patience": 0}}
     site.section("news", pages(30, start=200), on_error="keep")
     done = run(site, 1, "-q")
     assert (done.code, done.out) == (3, "")
     assert "http_ping: " in done.err
-    assert "Published. 1 of 1 engines failed: http_ping  run 20261101T020000Z-" in done.err
+    assert "Published. 1 of 1 engine failed: http_ping  run 20261101T020000Z-" in done.err
     del site.keys["ping"]
     (site.folder / "news.csv").unlink()
     done = run(site, 2, "-q")

@@ -85,7 +85,7 @@ def test_a_dry_run_changes_no_metric(site: TestSite) -> None:
     assert kept(site) == before
 
 
-def test_an_engine_that_failed_and_a_held_section_are_told(site: TestSite) -> None:
+def test_an_engine_that_failed_and_a_held_section_are_reported(site: TestSite) -> None:
     site.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?sitemap={sitemap}", "patience": 0}}
     site.section("blog", pages(30, start=500), on_error="keep")
     assert call("run", site.path).code == 3

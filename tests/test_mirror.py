@@ -63,7 +63,7 @@ def test_a_key_is_text_whatever_its_type(array: pa.Array, text: list[str | None]
 
 
 @pytest.mark.parametrize("array", [pa.array([1.5]), pa.array([True]), pa.array([[1]]), pa.array([{"a": 1}])])
-def test_what_can_be_no_key_is_told_with_its_type(array: pa.Array) -> None:
+def test_what_can_be_no_key_is_reported_with_its_type(array: pa.Array) -> None:
     with pytest.raises(InvalidSource, match=rf"key: id is {array.type}.*, which can't be a key".replace("<", ".")[:30]):
         key_text(array, "id")
 
@@ -76,7 +76,7 @@ def test_buckets_are_as_many_as_the_rows_and_bytes_want_and_a_power_of_two() -> 
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 256])
-def test_a_key_lies_in_the_bucket_that_has_its_slot(buckets: int) -> None:
+def test_a_key_is_in_the_bucket_that_has_its_slot(buckets: int) -> None:
     bounds = [slots_of(bucket, buckets) for bucket in range(buckets)]
     assert bounds[0][0] == 0
     assert bounds[-1][1] == SLOTS
@@ -172,7 +172,7 @@ def test_all_versions_of_a_row_are_found_and_forgotten(work: Storage, tmp_path: 
     assert all("/pages/" in name or "pages" in name for name in names)
 
 
-def test_a_file_that_is_gone_or_damaged_is_told_with_the_way_out(work: Storage, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_or_damaged_is_reported_with_the_way_out(work: Storage, tmp_path: Path) -> None:
     one = bucket(work, tmp_path)
     path = tmp_path / "work" / "mirror" / "second"
     data = path.read_bytes()

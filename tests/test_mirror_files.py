@@ -163,7 +163,7 @@ def test_a_damaged_mirror_is_refused_by_name_and_healed_by_a_full_read(site: Cat
 
 
 @pytest.mark.thorough
-def test_quiet_nights_cost_the_same_and_the_state_stays_as_large(tmp_path: Path) -> None:
+def test_unchanged_runs_cost_the_same_and_the_state_does_not_grow(tmp_path: Path) -> None:
     site = Catalog(tmp_path)
     site.table("pages", 20_000)
     site.read("pages", source={"full_every": "365d"})
@@ -193,7 +193,7 @@ def _state_bytes(site: Catalog) -> int:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
-def test_incremental_nights_give_the_bytes_of_full_nights(tmp_path: Path, seed: int) -> None:
+def test_incremental_runs_give_the_bytes_of_full_runs(tmp_path: Path, seed: int) -> None:
     random_ = random.Random(seed)
     sites = [Catalog(tmp_path / name) for name in ("incremental", "full")]
     for site, changed in zip(sites, (CHANGED, ""), strict=True):

@@ -84,12 +84,12 @@ def test_1_a_file_of_another_format_is_recognized(desk: Desk, kind: str, name: s
     assert advice in said
 
 
-def test_1_a_csv_that_is_called_parquet_is_told_so(desk: Desk) -> None:
+def test_1_a_csv_that_is_called_parquet_is_reported(desk: Desk) -> None:
     desk.write("p.txt", CSV)
     assert "it looks like CSV: write csv: instead of parquet:" in refused(2, "run", desk.site("{parquet: p.txt}"))
 
 
-def test_2_an_export_of_windows_is_told_with_the_key_that_reads_it(desk: Desk) -> None:
+def test_2_an_export_of_windows_is_reported_with_the_key_that_reads_it(desk: Desk) -> None:
     desk.write("de.csv", "Artikelnr;Geändert am\r\n1;2\r\n".encode("cp1252"))
     said = refused(2, "run", desk.site("{csv: de.csv}"))
     assert "de.csv line 1 is not UTF-8" in said
@@ -98,7 +98,7 @@ def test_2_an_export_of_windows_is_told_with_the_key_that_reads_it(desk: Desk) -
 
 
 @pytest.mark.parametrize("text", ['loc,title\n"/a,x\n/b,y\n/c,z\n', 'loc,title\n/a,"x\n/b,y\n/c,z\n'])
-def test_17_a_quote_that_is_never_closed_is_told_with_its_line(desk: Desk, text: str) -> None:
+def test_17_a_quote_that_is_never_closed_is_reported_with_its_line(desk: Desk, text: str) -> None:
     desk.write("pages.csv", text)
     assert "pages.csv line 2: the quote that opens a value here is never closed" in refused(2, "run", desk.site())
 
@@ -180,7 +180,7 @@ def test_15_a_file_that_is_not_there_offers_only_one_that_is_near(desk: Desk) ->
 # --- 10 to 12, 24: databases and SQL ------------------------------------------------------------------
 
 
-def test_10_a_column_that_where_names_in_vain_is_told_with_those_there_are(desk: Desk) -> None:
+def test_10_an_unknown_column_in_where_is_reported_with_the_existing_ones(desk: Desk) -> None:
     assert refused(2, "run", desk.site(more="    where: month > 3\n")) == (
         "section pages: where: 'month > 3' can't be evaluated: there is no column 'month'. The columns are: loc, stock"
     )
@@ -188,7 +188,7 @@ def test_10_a_column_that_where_names_in_vain_is_told_with_those_there_are(desk:
     assert "where: 'stock >' can't be evaluated: syntax error" in said
 
 
-def test_11_an_error_of_a_database_is_told_once_and_in_the_select_that_was_written(
+def test_11_an_error_of_a_database_is_reported_once_and_in_the_select_that_was_written(
     desk: Desk, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sqlite3.connect(desk.folder / "c.sqlite") as database:
@@ -230,7 +230,7 @@ def test_24_a_connection_of_another_form_is_answered_with_the_form_that_is_expec
 
 
 @pytest.mark.parametrize("text", ['{"x": 1}', "{", "", "[]", "null"])
-def test_13_a_damaged_state_is_told_as_such_with_its_path(desk: Desk, text: str) -> None:
+def test_13_a_damaged_state_is_reported_as_such_with_its_path(desk: Desk, text: str) -> None:
     site = desk.site()
     assert call("run", site).code == 0
     current = desk.folder / ".sitemap-etl" / "shop" / "state" / "current.json"
@@ -249,7 +249,7 @@ def test_13_a_lease_that_nobody_can_read_holds_nobody_back(desk: Desk) -> None:
     assert call("run", site).code == 0
 
 
-def test_14_a_run_that_can_not_be_published_is_told_why(desk: Desk) -> None:
+def test_14_a_run_that_can_not_be_published_is_reported_with_the_reason(desk: Desk) -> None:
     site = desk.site()
     published = call("run", site, "--json").json["run_id"]
     assert (
@@ -262,7 +262,7 @@ def test_14_a_run_that_can_not_be_published_is_told_why(desk: Desk) -> None:
     assert "expected the id of a run" in refused(2, "publish", site, "yesterday")
 
 
-def test_16_files_of_a_site_file_that_was_renamed_are_told_with_the_name_it_had(desk: Desk) -> None:
+def test_16_files_of_a_site_file_that_was_renamed_are_reported_with_the_name_it_had(desk: Desk) -> None:
     assert call("run", desk.site()).code == 0
     (desk.folder / "shop.yaml").rename(desk.folder / "store.yaml")
     said = refused(1, "run", "store.yaml")
@@ -273,7 +273,7 @@ def test_16_files_of_a_site_file_that_was_renamed_are_told_with_the_name_it_had(
     assert call("run", "store.yaml").code == 0
 
 
-def test_16_files_of_a_state_that_was_lost_are_told_with_where_it_was_looked_for(desk: Desk) -> None:
+def test_16_files_of_a_lost_state_are_reported_with_the_place_that_was_searched(desk: Desk) -> None:
     assert call("run", desk.site()).code == 0
     shutil.rmtree(desk.folder / ".sitemap-etl")
     (desk.folder / "public" / "robots.txt").unlink()
@@ -286,7 +286,7 @@ def test_16_files_of_a_state_that_was_lost_are_told_with_where_it_was_looked_for
 # --- 18, 19: values and rows --------------------------------------------------------------------------
 
 
-def test_18_dates_of_another_form_are_told_with_what_to_write(desk: Desk) -> None:
+def test_18_dates_of_another_form_are_reported_with_what_to_write(desk: Desk) -> None:
     desk.write("pages.csv", "loc,geändert\n" + "".join(f"/{n},01.09.2026 00:00\n" for n in range(2000)))
     done = call("run", desk.site(more="    lastmod: geändert\n"))
     assert "2,000 lastmod values dropped: not a date    e.g. https://shop.example/" in done.out
@@ -294,7 +294,7 @@ def test_18_dates_of_another_form_are_told_with_what_to_write(desk: Desk) -> Non
     assert "such as lastmod: {column: geändert, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}" in done.out
 
 
-def test_19_a_row_without_a_loc_is_told_by_its_line(desk: Desk) -> None:
+def test_19_a_row_without_a_loc_is_reported_by_its_line(desk: Desk) -> None:
     desk.write("pages.csv", 'loc,title\n/a,"two\nlines"\n,x\n' + "".join(f"/{n},y\n" for n in range(40)))
     done = call("run", desk.site())
     assert f"1 rejected: missing loc    e.g. line 4 of {desk.folder}/pages.csv" in done.out
@@ -331,7 +331,7 @@ def test_22_a_terminal_that_can_not_show_every_character_gets_what_it_can(desk: 
         assert "Error" not in done.stderr
 
 
-def test_23_an_address_that_can_not_be_reached_is_told_without_the_name_of_an_exception() -> None:
+def test_23_an_address_that_can_not_be_reached_is_reported_without_the_name_of_an_exception() -> None:
     done = call("check", "http://127.0.0.1:1/sitemap.xml")
     assert done.code == 3
     assert "can't be reached (Connection refused)" in done.out
@@ -339,11 +339,11 @@ def test_23_an_address_that_can_not_be_reached_is_told_without_the_name_of_an_ex
     assert "ConnectError" not in done.out
 
 
-def test_25_an_engine_without_its_key_is_told_everywhere(desk: Desk) -> None:
+def test_25_an_engine_without_its_key_is_reported_everywhere(desk: Desk) -> None:
     site = desk.site(more='ping: {indexnow: {key: "${INDEXNOW_KEY}"}}\n')
     done = call("run", site)
     assert done.code == 3
-    assert done.out.startswith("Published. 1 of 1 engines failed: indexnow  run ")
+    assert done.out.startswith("Published. 1 of 1 engine failed: indexnow  run ")
     assert "INDEXNOW_KEY is not set" in done.out
     assert "INDEXNOW_KEY is not set" in Path(done.out.partition("report: ")[2].split()[0]).read_text()
     found = call("run", site, "--json")

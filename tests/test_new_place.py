@@ -23,7 +23,7 @@ def shop(folder: Path) -> TestSite:
     return site
 
 
-def test_a_set_that_is_to_stand_elsewhere_is_written_there_whole(tmp_path: Path) -> None:
+def test_a_release_that_moves_is_written_completely_to_the_new_place(tmp_path: Path) -> None:
     """Though nothing changed: files, texts, feeds, index and robots.txt. The old place is left as it is."""
     site = shop(tmp_path)
     old = site.public().objects()
@@ -67,7 +67,7 @@ def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path
     assert site.public().contents()["b.rss.xml"] == old
 
 
-def test_under_other_names_every_file_is_written_anew_and_the_old_ones_are_retired(tmp_path: Path) -> None:
+def test_under_other_names_every_file_is_written_again_and_the_old_ones_are_retired(tmp_path: Path) -> None:
     site = shop(tmp_path)
     before = set(site.public().objects())
     site.keys["publish"] = {"to": "./public", "names": {"file": "map-{section}-{number}.xml"}}
@@ -80,7 +80,7 @@ def test_under_other_names_every_file_is_written_anew_and_the_old_ones_are_retir
     assert not [key for key in site.public().objects() if key.startswith("sitemap-")]
 
 
-def test_the_first_index_never_stands_empty() -> None:
+def test_the_first_index_is_never_empty() -> None:
     """Its address is the one that people gave to engines."""
 
     def entry(number: int, index: int) -> Entry:

@@ -350,7 +350,7 @@ def bare(text: str) -> str | None:  # noqa: PLR0911 - one rule after the other
     both = len(text) > 1 and (text[0] == text[-1] == "'" or (text[0] in "“”" and text[-1] in "“”"))
     if text.startswith('"') or both:
         return "quoted"
-    if text.startswith(("=A(", '="')):
+    if re.match(r"=(\"|[A-Za-z][\w.]*\s?\()", text):
         return "formula"
     if text == "(2 rows)":
         return "row count"

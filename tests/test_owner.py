@@ -218,7 +218,7 @@ def without_work(folder: Path, **keys: Any) -> TestSite:
     return site
 
 
-def test_state_lies_beside_the_site_file_and_out_of_git(tmp_path: Path) -> None:
+def test_state_is_beside_the_site_file_and_out_of_git(tmp_path: Path) -> None:
     for folder in (tmp_path / "one", tmp_path / "copy"):
         site = without_work(folder)
         assert call("run", site.path).code == 0

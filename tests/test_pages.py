@@ -228,7 +228,7 @@ TYPES = st.sampled_from(
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("head", [b"", b"<meta charset=punycode>"])
-def test_a_page_in_an_encoding_that_is_none_of_the_web_is_read_as_utf_8(head: bytes) -> None:
+def test_a_page_in_an_encoding_that_is_not_of_the_web_is_read_as_utf_8(head: bytes) -> None:
     body = head + "<title>Müller-x</title>".encode() + b"x" * 500_000 + b"-" + b"a" * 500_000
     assert read_markup(body, "text/html" if head else "text/html; charset=punycode").title == "Müller-x"
 
@@ -347,7 +347,7 @@ def test_a_server_that_does_not_know_head_is_asked_by_get(site: Website, status:
     assert kinds(visited(site, "/p")["/p"]) == []
 
 
-def test_head_is_left_out_where_it_spares_nothing(site: Website) -> None:
+def test_head_is_left_out_if_it_saves_nothing(site: Website) -> None:
     paths = [f"/p/{n}" for n in range(12)]
     for path in paths:
         site.page(path)
@@ -444,7 +444,7 @@ def by_agent(crawler: Answer, ourselves: Answer) -> Callable[[Asked], Answer]:
 FINE = Answer(body=document(WORDS))
 
 
-def test_a_page_that_refuses_the_crawler_alone_is_told_from_one_that_refuses_everyone(site: Website) -> None:
+def test_a_page_that_refuses_only_the_crawler_is_distinguished_from_one_that_refuses_everyone(site: Website) -> None:
     site.answers |= {"/": FINE, "/c": by_agent(Answer(403), FINE), "/all": Answer(403), "/p": FINE}
     found = visited(site, "/c", "/all", "/p", agent=CRAWLERS["googlebot"])
     assert (found["/c"].crawler, kinds(found["/c"])) == ("status 403", [])

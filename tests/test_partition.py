@@ -81,7 +81,7 @@ def test_columns_of_every_kind_are_in_order() -> None:
 
 
 @given(TEXT, st.lists(TEXT, max_size=30))
-def test_the_quick_order_is_the_bytewise_one_where_the_last_text_ends_with_the_memory(
+def test_the_quick_order_is_the_bytewise_one_if_the_last_text_ends_with_the_memory(
     prefix: str, tails: list[str]
 ) -> None:
     """A word that begins there would reach beyond it."""
@@ -294,7 +294,7 @@ def small(rows: int, size: int = 1_000_000, fill: float = 1.0) -> Shards:
         ([90, 20, 20, 20, 90], small(100, 100), None, [0, 1, 4]),
     ],
 )
-def test_a_stretch_is_cut_where_it_must_be_and_evenly(
+def test_a_stretch_is_cut_if_it_must_be_and_evenly(
     sizes: list[int], bounds: Shards, published: int | None, starts: list[int]
 ) -> None:
     assert cut(np.array(sizes), bounds, published) == starts

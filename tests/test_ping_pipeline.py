@@ -108,7 +108,7 @@ def test_only_what_changed_is_sent_and_only_once(world: World) -> None:
     assert len(world.posted()) == 3
 
 
-def test_the_key_file_lies_at_the_root_and_the_key_in_no_state(world: World) -> None:
+def test_the_key_file_is_at_the_root_and_the_key_in_no_state(world: World) -> None:
     world.night(1)
     assert (world.folder / "public" / f"{KEY}.txt").read_text() == KEY
     assert not any(KEY in path.read_text("utf-8", "replace") for path in (world.folder / "work").rglob("*.json"))
@@ -126,7 +126,7 @@ def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -
     assert world.site.manifest().indexing["bing"].status == "unavailable"
 
 
-def test_an_engine_whose_answer_the_store_does_not_take_has_failed_and_hears_of_it_the_next_night(world: World) -> None:
+def test_an_engine_whose_answer_can_not_be_stored_has_failed_and_is_notified_by_the_next_run(world: World) -> None:
     world.night(1)
     world.change(3)
     finished = world.site.night(2)
@@ -141,7 +141,7 @@ def test_an_engine_whose_answer_the_store_does_not_take_has_failed_and_hears_of_
     assert {f"{world.side.url}/p/{n:06}" for n in (3, 4)} <= set(world.posted())
 
 
-def test_an_engine_that_was_away_hears_of_it_the_next_night(world: World) -> None:
+def test_an_engine_that_was_down_is_notified_by_the_next_run(world: World) -> None:
     world.night(1)
     world.replies = {"/indexnow": Reply(503)}
     world.change(3)
@@ -160,7 +160,7 @@ UNASKED = [
 
 
 @pytest.mark.parametrize(("environ", "words"), UNASKED)
-def test_an_engine_that_can_not_be_asked_is_told_and_hears_of_the_pages_once_it_can(
+def test_an_engine_that_can_not_be_asked_is_reported_and_gets_the_pages_later(
     world: World, environ: dict[str, str | None], words: str
 ) -> None:
     world.night(1)
@@ -221,7 +221,7 @@ def test_a_connection_that_is_missing_or_breaks_in_its_reading_keeps_no_other_en
     assert "hunter2" not in json.dumps(encode(summary))
 
 
-def test_the_command_ends_with_3_where_an_engine_can_not_be_asked(world: World) -> None:
+def test_the_command_ends_with_3_if_an_engine_can_not_be_asked(world: World) -> None:
     world.night(1)
     world.change(3)
     first = call("run", world.site.path, "--json")
@@ -234,7 +234,7 @@ def test_the_command_ends_with_3_where_an_engine_can_not_be_asked(world: World) 
     assert call("publish", world.site.path, staged).code == 3
 
 
-def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:
+def test_without_ping_nobody_is_notified_and_by_hand_they_are(world: World) -> None:
     world.night(1)
     world.change(5)
     world.night(2, ping=False)
@@ -306,7 +306,7 @@ def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
     assert world.posted() == []
 
 
-def test_an_engine_that_is_not_named_is_told(world: World) -> None:
+def test_an_engine_that_is_not_named_is_reported(world: World) -> None:
     with pytest.raises(ConfigError, match="has no engine google"):
         ping_by_hand(world.site.load(), world.site.environment, engines=("google",), since=None, everything=False)
 
@@ -338,7 +338,7 @@ def test_no_secret_is_left_anywhere_when_engines_fail(
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "another shape"])
-def test_a_damaged_ledger_is_begun_anew_with_a_warning_and_stops_nothing(world: World, how: str) -> None:
+def test_a_damaged_ledger_is_begun_again_with_a_warning_and_stops_nothing(world: World, how: str) -> None:
     world.night(1)
     world.change(3)
     world.night(2)
@@ -358,7 +358,7 @@ def test_a_damaged_ledger_is_begun_anew_with_a_warning_and_stops_nothing(world: 
     assert json.loads(path.read_bytes())["runs"][-1] == done.run_id
 
 
-def test_a_night_on_which_only_robots_txt_lacks_the_set_publishes_it(world: World) -> None:
+def test_a_run_in_which_only_robots_txt_lacks_the_release_publishes_it(world: World) -> None:
     """Nothing of the set is written; without the line no engine would find it."""
     robots = world.folder / "public" / "robots.txt"
     world.night(1)
@@ -373,7 +373,7 @@ def test_a_night_on_which_only_robots_txt_lacks_the_set_publishes_it(world: Worl
 
 
 @pytest.mark.parametrize("lies", [None, "another key"], ids=["is gone", "holds another key"])
-def test_a_night_on_which_only_the_key_file_differs_writes_it(world: World, lies: str | None) -> None:
+def test_a_run_in_which_only_the_key_file_differs_writes_it(world: World, lies: str | None) -> None:
     """Without it, the engine believes no submission."""
     file = world.folder / "public" / f"{KEY}.txt"
     world.night(1)
@@ -387,7 +387,7 @@ def test_a_night_on_which_only_the_key_file_differs_writes_it(world: World, lies
     assert world.night(3).status == "unchanged"
 
 
-def test_the_night_after_all_urls_were_sent_sends_what_changed_since_and_nothing_twice(world: World) -> None:
+def test_the_run_after_all_urls_were_sent_sends_what_changed_since_and_nothing_twice(world: World) -> None:
     later = replace(world.site.environment, clock=lambda: world.site.store.time + timedelta(hours=1))
     world.site.environment = later
     world.night(1)
@@ -404,7 +404,7 @@ def test_the_night_after_all_urls_were_sent_sends_what_changed_since_and_nothing
     assert world.posted()[sent:] == [f"{world.side.url}/p/000008"]
 
 
-def test_engines_are_told_of_the_index_that_went_and_of_no_other(world: World) -> None:
+def test_engines_are_notified_of_the_index_that_went_and_of_no_other(world: World) -> None:
     world.night(1)
     world.site.keys["publish"] = {"to": "./public", "names": {"index": "map.xml"}}
     for number, went in ((2, ("/sitemap.xml",)), (3, ())):
@@ -415,7 +415,7 @@ def test_engines_are_told_of_the_index_that_went_and_of_no_other(world: World) -
         assert said.retired_indexes == tuple(world.side.url + path for path in went)
 
 
-def test_of_a_defect_only_the_line_is_told_that_raised_it() -> None:
+def test_of_a_defect_only_the_raising_line_is_reported() -> None:
     def broken() -> None:
         raise ValueError("a secret")
 
@@ -479,7 +479,7 @@ def test_what_one_engine_is_sent_by_hand_is_nothing_to_the_others(world: World) 
     assert world.posted() == [f"{world.side.url}/p/000003"]
 
 
-def test_what_earlier_runs_changed_is_sent_on_a_night_of_which_nothing_is_known(world: World) -> None:
+def test_changes_of_earlier_runs_are_sent_by_a_run_whose_own_changes_are_unknown(world: World) -> None:
     """With another rule nobody can tell what changed that night; what changed before is known."""
     world.site.section("p", pages(100, title="a", text="b"), lastmod={"fingerprint": ["title"]})
     world.night(1)

@@ -45,7 +45,7 @@ def test_files_are_equal_parts_within_the_limit(site: TestSite) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_the_same_source_a_night_later_writes_nothing(site: TestSite) -> None:
+def test_the_same_source_a_run_later_writes_nothing(site: TestSite) -> None:
     site.section("products", pages(500, lastmod="2026-10-01"), shards=SMALL)
     site.night(1)
     before = site.public().objects()
@@ -158,7 +158,7 @@ def test_a_condition_may_end_with_a_comment(site: TestSite) -> None:
     ("column", "keys"), [("exclude", {}), ("item", {"alternates": {"group": "item", "hreflang": "lang"}})]
 )
 @pytest.mark.parametrize("value", [b"\xff\xfe", [1], {"a": 1}])
-def test_a_column_that_is_no_text_is_told_with_its_type(
+def test_a_column_that_is_no_text_is_reported_with_its_type(
     site: TestSite, column: str, keys: dict[str, Any], value: object
 ) -> None:
     table = pa.table({"loc": ["/a", "/b"], "lang": ["de", "en"], column: [value, value]})
@@ -169,7 +169,7 @@ def test_a_column_that_is_no_text_is_told_with_its_type(
 
 
 @pytest.mark.parametrize("kind", [pa.decimal256(76, 30), pa.float16()], ids=str)
-def test_a_predicate_may_stand_beside_numbers_that_duckdb_has_not(site: TestSite, kind: pa.DataType) -> None:
+def test_a_predicate_works_beside_numbers_that_duckdb_does_not_have(site: TestSite, kind: pa.DataType) -> None:
     prices = pa.array([Decimal(1), Decimal(3)]) if pa.types.is_decimal(kind) else pa.array([1.0, 3.0])
     table = pa.table({"loc": ["/a", "/b"], "price": prices.cast(kind)})
     pq.write_table(table, site.folder / "p.parquet")
@@ -375,7 +375,7 @@ def test_a_column_may_be_renamed_to_what_no_rule_needs(site: TestSite, unused: s
     assert site.public().by_loc()["https://shop.example/a"].lastmod == "2026-10-01"
 
 
-def test_a_source_without_loc_is_told_with_its_columns(site: TestSite) -> None:
+def test_a_source_without_loc_is_reported_with_its_columns(site: TestSite) -> None:
     site.section("products", [{"url": "/a", "title": "A"}])
     with pytest.raises(InvalidSource, match=r"(?s)products.*no column 'loc'.*url, title"):
         site.night(1)

@@ -47,7 +47,7 @@ def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3
     [("sse", "aws:kms", "ServerSideEncryption"), ("cache_control", "no-store", "CacheControl")],
 )
 @pytest.mark.parametrize("full", [False, True])
-def test_objects_are_put_again_where_they_are_to_carry_something_else(
+def test_objects_are_put_again_if_they_are_to_carry_something_else(
     site: TestSite, s3: S3Server, bucket: str, key: str, value: str, header: str, full: bool
 ) -> None:
     site.keys["work"] = "./work"  # requests to a bucket would take most of the time

@@ -120,7 +120,7 @@ def swap(rows: Rows, column: str) -> None:
     rows[3][column], rows[4][column] = rows[4][column], rows[3][column]
 
 
-def test_a_night_on_which_nothing_differs_renders_nothing_and_tells_the_same(site: Quiet) -> None:
+def test_a_run_without_differences_renders_nothing_and_reports_the_same(site: Quiet) -> None:
     first = site.run(1)
     random.Random(1).shuffle(site.goods)
     second = site.run(2)
@@ -191,7 +191,7 @@ def test_a_date_that_has_come_is_noticed(site: Quiet) -> None:
     settled(site, 5, night)
 
 
-def test_a_section_that_only_moved_in_its_order_of_priorities_is_quiet_again_the_night_after(site: Quiet) -> None:
+def test_a_section_that_only_moved_in_its_order_of_priorities_is_quiet_again_the_run_after(site: Quiet) -> None:
     """A night that finds nothing to publish remembers as well what the section is made from now."""
     site.run(1)
     site.goods[3]["sales"] = 99
@@ -212,7 +212,7 @@ def test_the_state_of_a_release_that_recorded_nothing_is_rendered_once(site: Qui
     assert not rendered(site.run(3))
 
 
-def test_files_that_somebody_deleted_or_altered_are_put_back_as_ever_and_the_next_night_is_quiet(site: Quiet) -> None:
+def test_files_that_somebody_deleted_or_altered_are_put_back_as_ever_and_the_next_run_is_quiet(site: Quiet) -> None:
     site.run(1)
     before = site.public().contents()
     names = sorted(name for name in before if name.startswith("sitemap-goods"))
@@ -340,7 +340,7 @@ def test_explain_and_the_report_name_the_run_that_found_a_duplicate(site: Quiet)
     assert f"rendered by run {first.run.run_id}" in page.data.decode()
 
 
-def test_where_the_report_on_duplicates_is_gone_they_are_looked_for_again(site: Quiet) -> None:
+def test_if_the_report_on_duplicates_is_gone_they_are_looked_for_again(site: Quiet) -> None:
     first = site.run(1)
     work = site.state().storage
     work.delete(layout.summary(first.run.run_id))
@@ -362,7 +362,7 @@ def test_the_report_on_duplicates_is_kept_as_long_as_it_is_told_of(site: Quiet) 
     assert site.state().storage.stat(layout.summary(found.run.run_id)) is not None
 
 
-def test_what_rows_lose_where_they_are_rendered_is_told_every_night(site: Quiet) -> None:
+def test_what_rows_lose_when_they_are_rendered_is_reported_every_run(site: Quiet) -> None:
     site.rules["shards"] = {"bytes": 100_000}
     site.goods[3]["images"] = json.dumps([f"/i/{'x' * 500}-{n}.jpg" for n in range(300)])
     for number in (1, 2):

@@ -169,7 +169,7 @@ def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
 
 
 @pytest.mark.thorough
-def test_the_next_night_writes_nothing_and_an_edit_its_own_file(
+def test_the_next_run_writes_nothing_and_an_edit_its_own_file(
     atlas: Path, postgres: Postgres, s3: S3Server, bucket: str
 ) -> None:
     run(atlas, 1)

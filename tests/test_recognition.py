@@ -99,14 +99,14 @@ def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
         ("x.parquet", b"PAR1 and no more", "x.parquet is not a whole Parquet file"),
     ],
 )
-def test_what_can_t_be_read_is_told_and_nothing_written(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+def test_what_can_t_be_read_is_reported_and_nothing_written(tmp_path: Path, name: str, data: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(SitemapEtlError, match=said):
         start_site(tmp_path / "site.yaml", exports=[str(tmp_path / name)])
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_an_archive_of_two_files_is_told(tmp_path: Path) -> None:
+def test_an_archive_of_two_files_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.csv.zip", "w") as archive:
         archive.writestr("a.csv", "loc\n/a\n")
         archive.writestr("b.csv", "loc\n/b\n")
@@ -114,6 +114,6 @@ def test_an_archive_of_two_files_is_told(tmp_path: Path) -> None:
         recognize(str(tmp_path / "x.csv.zip"))
 
 
-def test_an_empty_folder_is_told(tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="no file matches"):
         recognize(str(tmp_path))

@@ -99,7 +99,7 @@ def test_records_of_numbers_are_added_number_by_number() -> None:
         (records.Current, {"name": "n", "site": "s", "made_from": {"k": {}}}, "made_from.k.run_id: expected"),
     ],
 )
-def test_what_can_not_be_a_record_is_told_with_its_path(kind: type[Any], data: Any, said: str) -> None:
+def test_what_can_not_be_a_record_is_reported_with_its_path(kind: type[Any], data: Any, said: str) -> None:
     with pytest.raises(DamagedState, match="^here is damaged: " + said):
         decode(kind, data, "here")
 
@@ -195,7 +195,7 @@ def test_two_owners_are_one_where_their_places_are_and_a_root_that_is_added_is_n
     assert not Owner(to).is_also(Owner(other))
 
 
-def test_an_owner_is_described_with_the_place_of_robots_txt_where_that_is_another() -> None:
+def test_an_owner_is_described_with_the_place_of_robots_txt_if_that_is_another() -> None:
     assert Owner(Place("/a")).describe() == "/a"
     assert Owner(Place("/a"), Place("/a")).describe() == "/a"
     assert Owner(Place("/a"), Place("/r")).describe() == "/a, with robots.txt in /r"

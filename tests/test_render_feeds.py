@@ -116,7 +116,7 @@ def test_whom_a_video_suits_is_a_rating(friendly, suits):
     assert content.find("media:rating", MEDIA).text == suits
 
 
-def test_media_namespaces_are_declared_only_where_there_are_videos():
+def test_media_namespaces_are_declared_only_if_there_are_videos():
     assert b"mrss" in feeds.rss(FEED, table())
     assert b"mrss" not in feeds.rss(FEED, table().slice(0, 4))
     assert b"mrss" not in feeds.atom(FEED, table())

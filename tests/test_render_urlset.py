@@ -46,7 +46,7 @@ def test_every_priority_has_one_decimal():
     ]  # fmt: skip
 
 
-def test_columns_that_are_missing_are_taken_for_null():
+def test_missing_columns_count_as_null():
     assert texts(urlset.entries(pa.table({"loc": ["https://shop.example/"]}))) == [
         "<url><loc>https://shop.example/</loc></url>\n"
     ]
@@ -60,7 +60,7 @@ def test_ampersand_and_apostrophe_of_a_url_are_escaped():
     assert values(by_expat(document(table)), "s:url/s:loc") == ["https://shop.example/?a=1&b=it's&amp;c"]
 
 
-def test_each_extension_is_rendered_and_only_where_it_is():
+def test_each_extension_is_rendered_only_for_pages_that_have_it():
     table = everything()
     entries = texts(urlset.entries(table))
     marks = ("<image:image>", "<video:video>", "<news:news>", "<xhtml:link ", "<mobile:mobile/>")
@@ -82,7 +82,7 @@ def test_a_video_holds_every_element_in_the_order_of_the_xsd():
     ]  # fmt: skip
 
 
-def test_a_namespace_is_declared_only_where_it_is_used():
+def test_a_namespace_is_declared_only_if_it_is_used():
     table = everything()
     assert urlset.namespaces(table) == ("image", "video", "news", "xhtml", "mobile")
     assert [urlset.namespaces(table.slice(n, 1)) for n in (0, 4, 5, 6, 7, 8)] == [
@@ -123,7 +123,7 @@ def test_slices_and_chunks_of_a_table_give_the_entries_of_the_whole():
     assert b"".join(sliced.slice(1, 3).chunks()).decode() == "".join(expected[5:7])
 
 
-def test_what_lies_under_a_null_list_is_not_rendered():
+def test_what_is_under_a_null_list_is_not_rendered():
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 2, 4, 5], pa.int32()), pa.array(list("abcde")), mask=pa.array([False, True, False])
     )

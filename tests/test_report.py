@@ -163,7 +163,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
 def test_the_accounting_of_the_site_leaves_views_apart() -> None:
     text = Page(rendered(summary_of())).text
     assert "extracted + reused = listed + duplicates + excluded + rejected." in text
-    assert "the site, without views 1,234 815 2,016 11 12 10 40 0 0" in text
+    assert "the site, without views 1,234 815 2,016 11 12 10 40 Kept" in text
     assert "2,016 URLs listed: 40 added, 0 changed, 0 removed." in text
 
 
@@ -259,6 +259,27 @@ def test_the_longest_name_of_a_section_leaves_all_columns_in_view() -> None:
     text = json.dumps(summary_of("refused")).replace("products", "a" * 190)
     assert (seen := look(rendered(json.loads(text)))).width == seen.window
     assert seen.wide == 0
+
+
+def test_columns_without_a_value_are_left_out() -> None:
+    shape = {"products": {"files": 2, "fill": [0] * 9 + [2], "undated": 0, "ages": [0, 0, 3, 0, 0, 0, 1]}}
+    text = Page(rendered(summary_of(shape=shape))).text
+    assert "section to 30 days older files fill" in text
+    assert "products 75 % 25 % 2" in text
+
+
+def test_what_a_refused_run_would_write_is_shown_without_zeros() -> None:
+    files = {"written": 0, "unchanged": 5, "deleted": 0, "to_write": 3, "to_delete": 0}
+    text = Page(rendered(summary_of("refused", files=files))).text
+    assert "Files to write 3 unchanged 5 index" in text
+
+
+@pytest.mark.parametrize(("status", "more"), [("forced", True), ("ok", False)])
+def test_a_reason_overrides_only_what_was_forced(status: str, more: bool) -> None:
+    gate = {"name": "max_growth", "status": status, "value": 3.5, "limit": 1.0, "message": "would add 350 %"}
+    text = Page(rendered(summary_of(gates=[gate], reason="the clock is right"))).text
+    assert "Reason given the clock is right" in text
+    assert ("Overridden because: the clock is right" in text) == more
 
 
 def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:

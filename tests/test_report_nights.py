@@ -18,7 +18,7 @@ from sitemap_etl.report import Around
 from sitemap_etl.report.page import AGE_NAMES
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Answered, Attempt, Counts, Summary
-from tests.support.browser import look, needs_browser
+from tests.support.browser import PHONE, look, needs_browser
 from tests.support.command import call
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.test_report import HOSTILE, Page, hostile, summary_of
@@ -62,7 +62,7 @@ def test_the_counts_of_a_run_are_added_up_once() -> None:
 # --- what is usual ------------------------------------------------------------------------------------
 
 
-def test_thirty_nights_are_shown_with_what_is_usual() -> None:
+def test_thirty_runs_are_shown_with_what_is_usual() -> None:
     page = Page(rendered(Around(runs())))
     assert "listed 1,030 usually 1,001 to 1,029" in page.text
     assert "added 10 usually 10 to 12" in page.text
@@ -75,19 +75,19 @@ def test_thirty_nights_are_shown_with_what_is_usual() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"), [(700, "unusually few"), (1_400, "unusually many"), (1_035, ""), (990, "")]
 )
-def test_a_night_that_is_unlike_the_others_says_so(listed: int, said: str) -> None:
+def test_a_run_that_is_unlike_the_others_says_so(listed: int, said: str) -> None:
     text = Page(rendered(Around(runs(attempt(30, listed))))).text
     found = re.search(r"listed [0-9,]+ (unusually \w+)?", text)
     assert found
     assert (found[1] or "") == said
 
 
-def test_of_a_few_nights_nothing_is_usual() -> None:
+def test_a_few_runs_have_no_usual_values() -> None:
     text = Page(rendered(Around(runs(count=5)))).text
     assert "usually" not in text.replace("what it usually takes", "").replace("usually relative", "")
 
 
-def test_a_night_alone_has_no_pictures() -> None:
+def test_a_run_alone_has_no_pictures() -> None:
     page = Page(rendered(Around([attempt(1)])))
     assert "Is this normal?" not in page.text
     assert not page.tags("svg")
@@ -135,7 +135,7 @@ def test_ages_of_dates_and_fill_of_files_are_shown(tmp_path: Path) -> None:
     assert shape.ages[1] == pytest.approx(20, abs=6)
     assert shape.ages[4] == pytest.approx(60, abs=8)
     assert shape.ages[6] == pytest.approx(10, abs=6)
-    assert len(AGE_NAMES) == len(AGES) + 1
+    assert len(AGE_NAMES) == 1 + len(AGES) + 1  # none, and older
     # The least, nine deciles and the greatest, of those files that have dates.
     assert {len(entry.days) for entry in site.manifest().entries if entry.days} == {11}
     again = site.night(2).summary  # nothing was rendered: what the files hold is remembered
@@ -177,7 +177,7 @@ def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
     assert (folder / first / "report.html").read_text().count(second) == 1  # its nights are those up to its own
 
 
-def test_a_dry_run_stands_beside_its_own_page_alone(tmp_path: Path) -> None:
+def test_a_dry_run_is_beside_its_own_page_alone(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first = site.night(1).run.run_id
     site.export("products", pages(110))
@@ -280,7 +280,7 @@ def everything(text: str) -> tuple[str, str]:
 @pytest.mark.parametrize("which", [0, 1], ids=["run", "index"])
 def test_hostile_text_does_nothing_in_a_real_browser(which: int) -> None:
     seen = look(everything(HOSTILE)[which])
-    assert (seen.scripts, seen.images, seen.frames, seen.loaded) == (1, 0, 0, [])  # the one that looks
+    assert (seen.scripts, seen.images, seen.frames, seen.loaded) == (0, 0, 0, [])
     assert '<script>alert("1")</script>' in seen.text
 
 
@@ -288,8 +288,8 @@ def test_hostile_text_does_nothing_in_a_real_browser(which: int) -> None:
 @needs_browser
 @pytest.mark.parametrize("which", [0, 1], ids=["run", "index"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(which: int, tmp_path: Path) -> None:
-    seen = look(everything("")[which], width=500, picture=tmp_path / "phone.png")
-    assert (seen.window, seen.width, seen.wide) == (500, 500, 0)
+    seen = look(everything("")[which], width=PHONE, picture=tmp_path / "phone.png")
+    assert (seen.window, seen.width, seen.wide) == (PHONE, PHONE, 0)
     assert seen.focusable
     assert (tmp_path / "phone.png").stat().st_size > 20_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from sitemap_etl.report import SiteLine, render_note, render_sites
 from sitemap_etl.state.records import PastRun
-from tests.support.browser import look, needs_browser
+from tests.support.browser import PHONE, look, needs_browser
 
 
 def run(day: int, listed: int = 1_000, status: str = "published", **more: object) -> PastRun:
@@ -73,7 +73,7 @@ def test_what_a_source_or_a_person_wrote_is_shown_as_text() -> None:
 @needs_browser
 def test_the_page_fits_a_phone_and_has_a_dark_look() -> None:
     page = render_sites([line(f"site-{n}", *(run(day, 900 + n * day) for day in range(1, 31))) for n in range(5)])
-    light, dark = look(page, width=375), look(page, width=1200, dark=True)
+    light, dark = look(page, width=PHONE), look(page, width=1200, dark=True)
     assert light.width <= light.window
     assert (light.wide, dark.wide) == (0, 0)
     assert light.paper != dark.paper

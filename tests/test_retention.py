@@ -355,7 +355,7 @@ def test_the_first_run_of_a_site_can_be_published_days_after_it_was_shown(tmp_pa
     assert site.keys_under("state/snapshots/") == snapshots(site.manifest())
 
 
-def test_a_publish_whose_intent_is_gone_is_told_with_what_to_do(site: Site) -> None:
+def test_a_publish_whose_intent_is_gone_is_reported_with_what_to_do(site: Site) -> None:
     storage = site.state().storage
     current = replace(site.state().current(), pending="state/intent-20261101T020000Z-aaaa.json")
     put_document(storage, layout.CURRENT, current)

@@ -33,7 +33,7 @@ def test_an_expression_that_never_matches_is_a_mistake_however_it_is_written(tmp
 
 @pytest.mark.parametrize("key", ["schedule: '{}'", "schedule: {{assets: x, or_cron: '{}'}}"])
 @pytest.mark.parametrize("days", ["mon#1,tue", "tue,mon#1", "mon#1,*"])
-def test_numbered_weekdays_do_not_stand_beside_plain_ones(tmp_path, key, days):
+def test_numbered_weekdays_can_not_be_beside_plain_ones(tmp_path, key, days):
     (told,) = problems(tmp_path, f"{MINIMAL}{key.format(f'0 2 * * {days}')}\n")
     assert f'expected days of the week that all have a number, as in mon#1,tue#1, or none, got "{days}"' in told
 

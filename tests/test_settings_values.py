@@ -91,7 +91,7 @@ def test_a_margin_is_ten_years_at_most(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(("wait", "until"), [("2h", "04:00:00 UTC"), ("3d", "2026-11-05 02:00:00 UTC")])
-def test_a_wait_of_days_is_told_with_its_date(tmp_path: Path, wait: str, until: str) -> None:
+def test_a_wait_of_days_is_reported_with_its_date(tmp_path: Path, wait: str, until: str) -> None:
     site = TestSite(tmp_path).section("p", pages(1))
     site.keys["sections"]["p"]["from"]["expect"] = {"marker": "_SUCCESS", "wait": wait}
     said: list[str] = []
@@ -117,7 +117,7 @@ def test_an_encoding_is_one_that_files_are_written_in(tmp_path: Path, encoding: 
 
 
 @pytest.mark.parametrize("value", ["{de: 1}", "[de, [at]]", "[1, null]", "1e999"])
-def test_a_wrong_value_of_a_filter_is_told_once_at_its_key(tmp_path: Path, value: str) -> None:
+def test_a_wrong_value_of_a_filter_is_reported_once_at_its_key(tmp_path: Path, value: str) -> None:
     (told,) = problems(tmp_path, source(f"{{delta: ./t, filter: {{country: {value}, active: true, size: [1, x]}}}}"))
     assert "from.filter.country: expected text, a number, true or false, or a list of these, got" in told
 
@@ -159,7 +159,7 @@ def test_a_symbolic_link_does_not_make_state_public(tmp_path: Path) -> None:
     assert "publish" in told
 
 
-def test_a_wrong_argument_is_told_by_the_name_that_the_help_has() -> None:
+def test_a_wrong_argument_is_reported_by_the_name_that_the_help_has() -> None:
     done = call("schema", "foo")
     assert (done.code, done.out) == (2, "")
     assert done.err == "site|check: expected one of site, check, got 'foo'. See sitemap-etl schema --help\n"

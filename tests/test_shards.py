@@ -123,7 +123,7 @@ def states(found: list[tuple[int, str, list[int]]]) -> list[tuple[int, str, int]
     return [(number, said, len(pages)) for number, said, pages in found]
 
 
-def test_a_first_night_is_cut_into_equal_files() -> None:
+def test_a_first_run_is_cut_into_equal_files() -> None:
     section = Section(bounds(10, fill=0.8))
     assert states(section.night(rows(range(25)))) == [
         (1, "written", 6),
@@ -134,7 +134,7 @@ def test_a_first_night_is_cut_into_equal_files() -> None:
     assert [shard.low for shard in Section(bounds(10, fill=0.8)).made(rows(range(25)))] == ["", *map(page, (6, 12, 18))]
 
 
-def test_a_night_without_rows_has_no_files() -> None:
+def test_a_run_without_rows_has_no_files() -> None:
     assert Section(bounds(10)).made(rows([])) == []
     assert published(10, range(5), range(5, 9)).made(rows([])) == []
 
@@ -348,7 +348,7 @@ def test_rows_before_the_first_range_and_behind_the_last_one_of_a_window_are_the
 # --- rows that no file could hold --------------------------------------------------------------------
 
 
-def test_a_row_larger_than_a_file_loses_its_extensions_and_is_told() -> None:
+def test_a_row_larger_than_a_file_loses_its_extensions_and_is_reported() -> None:
     large = [f"https://a.example/{'i' * 50}{n}.jpg" for n in range(20)]
     section = Section(bounds(10, entries=12))
     found = section.night(rows(range(4), images={1: large, 2: large[:1]}))
@@ -384,7 +384,7 @@ def replace_bytes(limits: Shards, size: int) -> Shards:
 # --- views -------------------------------------------------------------------------------------------
 
 
-def test_a_view_is_cut_anew_and_a_file_of_the_same_pages_keeps_their_priorities() -> None:
+def test_a_view_is_cut_again_and_a_file_of_the_same_pages_keeps_their_priorities() -> None:
     view = Section(bounds(4), view=True)
     view.night(rows(range(8), priority=5))
     assert states(view.night(rows(range(8), priority=9))) == [(1, "written", 4), (2, "written", 4)]
@@ -421,7 +421,7 @@ def nights() -> st.SearchStrategy[list[dict[int, int]]]:
 
 
 @given(nights(), st.integers(3, 12), st.sampled_from([4.0, 7.0, 1_000.0]), st.sampled_from([0.5, 0.8, 1.0]))
-def test_whatever_the_nights_every_row_is_in_one_file_and_no_file_is_past_a_limit(
+def test_whatever_the_runs_every_row_is_in_one_file_and_no_file_is_past_a_limit(
     listed: list[dict[int, int]], limit: int, entries: float, fill: float
 ) -> None:
     section = Section(bounds(limit, entries=entries, fill=fill))

@@ -144,7 +144,7 @@ def test_a_site_that_never_had_a_robots_txt_lists_every_page(site: TestSite, ans
     assert listed(site) == {"0", "2", "3"}
 
 
-def test_rules_that_come_back_are_read_anew(site: TestSite, answer: Answer) -> None:
+def test_rules_that_come_back_are_read_again(site: TestSite, answer: Answer) -> None:
     site.night(1)
     answer.status = 503
     site.night(2)
@@ -240,7 +240,7 @@ def test_a_sitemap_in_a_folder_that_robots_txt_does_not_name_is_a_warning(
     assert f"Sitemap: {site.keys['site']}/maps/sitemap.xml" in warning
 
 
-def test_one_that_is_named_is_none(site: TestSite, answer: Answer) -> None:
+def test_one_that_is_named_is_not_reported(site: TestSite, answer: Answer) -> None:
     answer.body = RULES + f"Sitemap: {site.keys['site']}/maps/sitemap.xml\n".encode()
     assert site.night(1).summary.warnings == ()
 

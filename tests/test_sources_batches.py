@@ -61,7 +61,7 @@ def test_a_uuid_becomes_the_text_that_people_know(ids: list[uuid.UUID | None], s
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @pytest.mark.parametrize("at", [0, 1, 6, 700])
-def test_text_that_is_not_utf8_is_told_with_its_column(kind: pa.DataType, at: int) -> None:
+def test_text_that_is_not_utf8_is_reported_with_its_column(kind: pa.DataType, at: int) -> None:
     values = [f"Title {n}".encode() for n in range(701)]
     values[at] = b"Gr\xf6\xdfe"
     values[1:1] = [None]
@@ -75,7 +75,7 @@ def test_text_that_is_not_utf8_is_told_with_its_column(kind: pa.DataType, at: in
     )
 
 
-def test_a_column_name_that_stands_twice_is_a_mistake() -> None:
+def test_a_column_name_that_occurs_twice_is_a_mistake() -> None:
     twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])
     with pytest.raises(InvalidSource, match="'id' more than once"):
         list(fit([twice], label="x"))

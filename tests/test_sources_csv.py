@@ -126,7 +126,7 @@ def test_a_column_that_a_file_lacks_is_null(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-def test_a_broken_row_is_told_with_file_line_and_counts(tmp_path: Path, name: str) -> None:
+def test_a_broken_row_is_reported_with_file_line_and_counts(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, 'loc,note\n/a,"two\nlines"\n/b,1\n/c,1,2\n/d,1\n')
     with pytest.raises(InvalidSource, match=rf"{name} line 5: expected 2 fields .* found 3: '/c,1,2'"):
         rows(path)
@@ -152,7 +152,7 @@ ROWS = 300_000  # more than are parsed at a time
         ('/p,some text\n/q,"quoted"\n/r,1\n', "is closed only 2 lines further on"),
     ],
 )
-def test_a_quote_that_is_never_closed_is_told_with_its_line(
+def test_a_quote_that_is_never_closed_is_reported_with_its_line(
     tmp_path: Path, name: str, before: int, after: str, told: str
 ) -> None:
     path = write(tmp_path / name, "loc,note\n" + "/a,1\n" * before + '/b,"open\n' + after)
@@ -238,7 +238,7 @@ def test_an_open_quote_at_the_end_is_found_however_it_comes(
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
 @pytest.mark.parametrize("before", [1, 300_000])
-def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path, name: str, before: int) -> None:
+def test_text_that_is_not_utf8_is_reported_with_its_line(tmp_path: Path, name: str, before: int) -> None:
     path = write(tmp_path / name, b"loc,note\n" + b"/a,1\n" * before + "/b,größe\n".encode("latin-1"))
     with pytest.raises(InvalidSource, match=rf"{name} line {before + 2} is not UTF-8: b'/b,gr"):
         rows(path)
@@ -250,7 +250,7 @@ def test_utf16_is_recognised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [4, 40, 5_000])
-def test_a_gzip_file_that_is_cut_off_is_told(tmp_path: Path, cut: int) -> None:
+def test_a_gzip_file_that_is_cut_off_is_reported(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "a.csv.gz"
     packed = gzip.compress(b"loc,id\n" + b"".join(b"/p/%d,%d\n" % (i, i * 7919 % 1000) for i in range(50_000)))
     path.write_bytes(packed[:-cut])
@@ -268,12 +268,12 @@ def test_a_gzip_file_that_is_cut_off_is_told(tmp_path: Path, cut: int) -> None:
         ("loc;id\n/a;1\n", "is separated by ';': expected ','"),
     ],
 )
-def test_a_header_that_says_nothing_is_told(tmp_path: Path, data: str, told: str) -> None:
+def test_a_header_that_says_nothing_is_reported(tmp_path: Path, data: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=told):
         rows(write(tmp_path / "a.csv", data))
 
 
-def test_a_file_that_is_not_gzip_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_gzip_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_text("loc\n/a\n")
     with pytest.raises(
@@ -324,7 +324,9 @@ def test_a_broken_row_of_a_file_that_is_being_written_is_worth_a_new_run(tmp_pat
         ("p.csv", b"PAR1" + b"\x15\x00\xff" * 99, "it is a Parquet file: write parquet: instead of csv:"),
     ],
 )
-def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, name: str, data: bytes, advice: str) -> None:
+def test_a_file_of_another_format_is_reported_with_what_to_do(
+    tmp_path: Path, name: str, data: bytes, advice: str
+) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"{name} is not a CSV file; {advice}"):
         sources.plan_csv([str(tmp_path / name)])
@@ -354,7 +356,7 @@ def test_a_byte_order_mark_of_the_first_value_stays(tmp_path: Path, mark: bytes,
     assert [row["loc"] for row in rows] == [value, "/b"]
 
 
-def test_a_long_line_takes_little_memory_and_is_told(tmp_path: Path) -> None:
+def test_a_long_line_takes_little_memory_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"loc,title\n/a,x\n/b," + b"x" * 10_000_000 + b"\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 3: a line is longer than 4,194,304 characters"):

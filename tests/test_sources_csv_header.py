@@ -115,7 +115,7 @@ def test_the_line_that_names_the_separator_is_skipped(
     assert lines_of(path, **form) == [3, 4, 6]
 
 
-def test_a_broken_row_behind_the_line_of_the_separator_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_broken_row_behind_the_line_of_the_separator_is_reported_with_its_line(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "sep=;\nurl;title\n/a;A\n/b;B;C\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 4: expected 2 fields as in the first row, found 3: '/b;B;C'"):
         read(path)

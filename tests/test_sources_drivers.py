@@ -72,7 +72,7 @@ def test_its_splits_hold_every_row_once(shopbase: Connection) -> None:
     assert len(sources.plan_database(shopbase, "SELECT id, loc FROM products", split=("id", 4))) == 4
 
 
-def test_its_mistakes_and_its_absence_are_told_apart(shopbase: Connection, tmp_path: Path) -> None:
+def test_its_mistakes_and_its_absence_are_distinguished(shopbase: Connection, tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match=r"catalog \(sql/a\.sql\): .*no such table: missing"):
         rows(shopbase, "SELECT * FROM missing")
     away = parse(json.dumps({"conn_type": "shopbase", "extra": {"uri": f"file:{tmp_path}/away/a.db?mode=ro"}}))
@@ -141,7 +141,7 @@ def test_a_database_without_an_adbc_driver_is_read_through_sqlalchemy(lastbase: 
     assert rows(lastbase, "SELECT id FROM products WHERE id > 1000", split=("id", 3)) == []
 
 
-def test_what_sqlalchemy_says_is_told(lastbase: Connection) -> None:
+def test_what_sqlalchemy_says_is_reported(lastbase: Connection) -> None:
     with pytest.raises((InvalidSource, Unavailable), match="no such table: missing"):
         rows(lastbase, "SELECT * FROM missing")
     with pytest.raises(InvalidSource, match="column 'x' is int64 and holds a value that does not fit"):

@@ -114,7 +114,7 @@ def test_key_ranges_together_give_every_row_once(path: Path, column: str) -> Non
     assert sorted(found["loc"].to_pylist()) == sorted(["/without-a-key", *(f"/p/{i}" for i in range(1, 5001))])
 
 
-def test_rows_that_a_split_leaves_out_are_told(path: Path) -> None:
+def test_rows_that_a_split_leaves_out_are_reported(path: Path) -> None:
     query = "SELECT id, loc FROM products WHERE id >= :split_from AND id < :split_to"
     plan = sources.plan_database(parse(uri(path)), query, split=("id", 4))
     (moves, without) = sources.split_losses(parse(uri(path)), query, plan)
@@ -160,12 +160,12 @@ def test_a_file_that_is_being_written_to_is_worth_trying_again(path: Path) -> No
         ("SELECT id, 1 AS id FROM products", "'id' more than once"),
     ],
 )
-def test_a_select_that_is_wrong_is_told(path: Path, query: str, told: str) -> None:
+def test_a_select_that_is_wrong_is_reported(path: Path, query: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\).*{told}"):
         rows(path, query)
 
 
-def test_what_is_no_database_is_told(tmp_path: Path) -> None:
+def test_what_is_no_database_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="there is no DuckDB database at"):
         rows(tmp_path / "none.duckdb", "SELECT 1")
     (tmp_path / "a.db").write_text("loc\n" * 5_000)

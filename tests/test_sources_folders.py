@@ -76,14 +76,14 @@ def test_values_of_several_kinds_in_the_names_of_folders_are_text(tmp_path: Path
     ]
 
 
-def test_a_column_of_the_files_is_theirs_and_that_is_told(tmp_path: Path, kind: str) -> None:
+def test_a_column_of_the_files_wins_and_that_is_reported(tmp_path: Path, kind: str) -> None:
     write(tmp_path / f"dt=2026-11-20/a.{kind}", kind, [{"loc": "/a", "dt": "yesterday"}])
     told: list[str] = []
     assert rows(sources.plan_export(export(kind, tmp_path), note=told.append)) == [{"loc": "/a", "dt": "yesterday"}]
     assert told == ["dt in the names of folders is not read: the files have a column of that name"]
 
 
-def test_what_a_folder_has_that_is_not_read_is_told(tmp_path: Path, kind: str) -> None:
+def test_what_a_folder_has_that_is_not_read_is_reported(tmp_path: Path, kind: str) -> None:
     write(tmp_path / f"part-0.{kind}", kind, [{"loc": "/a"}])
     for name in (
         "_SUCCESS",

@@ -175,13 +175,13 @@ def fits(line: str, known: pa.StructType) -> bool:
     ],
 )
 @pytest.mark.parametrize("before", [1, BLOCK])
-def test_a_broken_line_is_told_with_its_number(tmp_path: Path, line: str, told: str, before: int) -> None:
+def test_a_broken_line_is_reported_with_its_number(tmp_path: Path, line: str, told: str, before: int) -> None:
     path = write(tmp_path / "a.jsonl", *[json.dumps({"loc": "/a", "note": NOTE})] * before, "", line, '{"loc": "/z"}')
     with pytest.raises(InvalidSource, match=told.replace("line 3", f"line {before + 2}")):
         sources.plan_jsonl(path)
 
 
-def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"loc": "/a"}\n{"loc": "/gr\xf6sse"}\n')
     with pytest.raises(InvalidSource, match=r"line 2: expected a JSON object in this line, but it is not UTF-8"):
         sources.plan_jsonl(tmp_path / "a.jsonl")
@@ -198,7 +198,7 @@ def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
         (b"PAR1" + b"\x00" * 50, "it is a Parquet file: write parquet:"),
     ],
 )
-def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: bytes, told: str) -> None:
+def test_a_file_of_another_format_is_reported_with_what_to_do(tmp_path: Path, data: bytes, told: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"a\.jsonl is not a file of JSON lines; {told}"):
         sources.plan_jsonl(tmp_path / "a.jsonl")
@@ -250,7 +250,7 @@ def test_keys_that_no_rule_could_name_are_left_out_and_strange_ones_are_read(tmp
 
 
 @pytest.mark.parametrize("depth", [70, 200, 3000])
-def test_values_that_are_nested_too_deeply_are_told(tmp_path: Path, depth: int) -> None:
+def test_values_that_are_nested_too_deeply_are_reported(tmp_path: Path, depth: int) -> None:
     write(tmp_path / "a.jsonl", {"loc": "/a"})
     write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
     write(tmp_path / "c.jsonl", {"loc": "/c"}, '{"a": ' + "[" * depth + "]" * depth + "}")

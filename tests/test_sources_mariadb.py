@@ -68,7 +68,7 @@ def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
     ]  # fmt: skip
 
 
-def test_types_hold_where_the_first_rows_are_null(shop: MariaDB) -> None:
+def test_types_hold_if_the_first_rows_are_null(shop: MariaDB) -> None:
     found = rows(
         shop.uri,
         "SELECT IF(id > 4000, price, NULL) AS price, IF(id > 4000, naive, NULL) AS t FROM products ORDER BY id",
@@ -135,7 +135,7 @@ def test_a_probe_tells_columns_and_types(shop: MariaDB) -> None:
         ("SELECT * FRO products", "error in your SQL syntax"),
     ],
 )
-def test_a_select_that_is_wrong_is_told_with_the_servers_words(shop: MariaDB, query: str, told: str) -> None:
+def test_a_select_that_is_wrong_is_reported_with_the_servers_words(shop: MariaDB, query: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\): .*{told}"):
         rows(shop.uri, query)
 
@@ -146,7 +146,7 @@ def test_nothing_is_written(shop: MariaDB) -> None:
     assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
 
 
-def test_refusals_and_absence_are_told_apart(shop: MariaDB) -> None:
+def test_refusals_and_absence_are_distinguished(shop: MariaDB) -> None:
     with pytest.raises(Refused, match="Access denied for user 'reader'") as caught:
         rows(shop.uri.replace("w%40rd", "hush%40rd"), "SELECT 1")
     assert "hush@rd" not in "".join(traceback.format_exception(caught.value))
@@ -229,13 +229,13 @@ def test_a_row_that_the_protocol_would_cut_is_refused(shop: MariaDB) -> None:
         rows(shop.uri, "SELECT REPEAT('x', 17000000) AS x")
 
 
-def test_an_error_in_the_midst_of_the_rows_is_told(shop: MariaDB) -> None:
+def test_an_error_in_the_midst_of_the_rows_is_reported(shop: MariaDB) -> None:
     query = "SELECT id, IF(id < 4000, 1, (SELECT id FROM products p WHERE p.id >= products.id)) AS one FROM products"
     with pytest.raises(InvalidSource, match="Subquery returns more than 1 row"):
         rows(shop.uri, query)
 
 
-def test_a_statement_without_rows_is_told(shop: MariaDB) -> None:
+def test_a_statement_without_rows_is_reported(shop: MariaDB) -> None:
     with pytest.raises(InvalidSource, match="yields no rows; a SELECT is expected"):
         list(mysql.rows(parse(shop.uri), "DO 1", {}, Statement(Session()), label="catalog"))
 
@@ -253,7 +253,7 @@ def test_an_option_that_the_driver_does_not_take_is_a_mistake_of_the_connection(
         rows(f"{shop.uri}?{query}", "SELECT 1")
 
 
-def test_the_rows_come_through_tls_and_the_certificate_is_checked_where_an_authority_is_given(
+def test_the_rows_come_through_tls_and_the_certificate_is_checked_if_an_authority_is_given(
     shop: MariaDB, tmp_path: Path
 ) -> None:
     query = "SELECT a.id, REPEAT('x', 900) AS x FROM products a, (SELECT 1 UNION ALL SELECT 2) two"

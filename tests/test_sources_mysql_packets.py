@@ -88,7 +88,7 @@ def test_a_result_without_its_end_is_lost(cut: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\x03ab", b"\x03abcd", b"\x01a\x01b", b"\xfcab"])
-def test_a_packet_that_is_no_row_of_these_columns_is_told(content: bytes) -> None:
+def test_a_packet_that_is_no_row_of_these_columns_is_reported(content: bytes) -> None:
     with pytest.raises(Broken, match="not what the protocol says"):
         list(blocks(io.BytesIO(packet(content) + OK).read, 1))
 

@@ -143,25 +143,25 @@ def test_patterns_and_lists_name_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"), [("a.parquet", "there is no file"), ("*.parquet", "no file matches"), ("", "no file matches")]
 )
-def test_a_path_without_a_file_is_told(tmp_path: Path, name: str, told: str) -> None:
+def test_a_path_without_a_file_is_reported(tmp_path: Path, name: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=f"{told} {tmp_path}"):
         sources.plan_parquet(tmp_path / name)
 
 
-def test_no_path_at_all_is_told() -> None:
+def test_no_path_at_all_is_reported() -> None:
     with pytest.raises(InvalidSource, match="no file is named"):
         sources.plan_parquet([])
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1])
-def test_a_file_that_is_cut_off_is_told(tmp_path: Path, size: int) -> None:
+def test_a_file_that_is_cut_off_is_reported(tmp_path: Path, size: int) -> None:
     path = write(tmp_path / "a.parquet")
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InvalidSource, match=r"a\.parquet is not a whole Parquet file, it may be cut off"):
         sources.plan_parquet(path)
 
 
-def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
+def test_damage_inside_a_file_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 5_000)
     data = bytearray(path.read_bytes())
     data[4:2_000] = bytes(1_996)
@@ -170,7 +170,7 @@ def test_damage_inside_a_file_is_told(tmp_path: Path) -> None:
         rows(sources.plan_parquet(path))
 
 
-def test_text_that_is_not_utf8_is_told_with_file_and_column(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_reported_with_file_and_column(tmp_path: Path) -> None:
     binary = pa.array([b"\xff\xfe"] * 10, pa.binary())
     path = write(tmp_path / "a.parquet", title=pa.Array.from_buffers(pa.string(), 10, binary.buffers()))
     with pytest.raises(InvalidSource, match=r"a\.parquet: column 'title' can't be read as string"):
@@ -187,7 +187,7 @@ def test_columns_that_a_file_lacks_are_null_and_numbers_are_widened(tmp_path: Pa
     assert found.schema.field("title").type == pa.string()
 
 
-def test_types_that_do_not_go_together_are_told_with_both_files(tmp_path: Path) -> None:
+def test_types_that_do_not_go_together_are_reported_with_both_files(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", 1, day=pa.array(["2026-01-02"]))
     write(tmp_path / "b.parquet", 1, day=pa.array([20], pa.date32()))
     with pytest.raises(InvalidSource, match=r"'day' is string in .*a\.parquet and date32\[day\] in .*b\.parquet"):
@@ -202,7 +202,7 @@ def test_columns_can_be_chosen_with_nested_ones_whole(tmp_path: Path) -> None:
     assert found["videos"].to_pylist() == videos.to_pylist()
 
 
-def test_batches_keep_the_bounds_where_a_dictionary_hides_the_size(tmp_path: Path) -> None:
+def test_batches_keep_the_bounds_if_a_dictionary_hides_the_size(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 20_000, title=pa.array(["x" * 1_000] * 20_000))
     found = list(sources.read(sources.plan_parquet(path)[0], batch_bytes=1_000_000, batch_rows=5_000))
     assert sum(batch.num_rows for batch in found) == 20_000
@@ -255,7 +255,7 @@ def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path)
         (b'{"loc": "/a"}\n', "it looks like JSON: write jsonl:"),
     ],
 )
-def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: bytes, advice: str) -> None:
+def test_a_file_of_another_format_is_reported_with_what_to_do(tmp_path: Path, data: bytes, advice: str) -> None:
     (tmp_path / "a.parquet").write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"a\.parquet is not a Parquet file; {advice}"):
         sources.plan_parquet([str(tmp_path / "a.parquet")])

@@ -244,7 +244,7 @@ def test_a_probe_tells_columns_and_types_and_reads_nothing(postgres: Postgres) -
         ("SELECT id, 1 AS id FROM products", "'id' more than once"),
     ],
 )
-def test_a_select_that_is_wrong_is_told_with_the_servers_words(postgres: Postgres, query: str, told: str) -> None:
+def test_a_select_that_is_wrong_is_reported_with_the_servers_words(postgres: Postgres, query: str, told: str) -> None:
     postgres.execute(PRODUCTS)
     with pytest.raises(InvalidSource, match=rf"(?s)catalog \(sql/a\.sql\).*{told}"):
         rows(postgres.uri, query)

@@ -91,17 +91,17 @@ def test_batches_keep_the_bounds_and_columns_can_be_chosen(parquet: Path) -> Non
         ("SELECT * FROM 'https://example.com/a.parquet'", "disabled by configuration"),
     ],
 )
-def test_sql_that_is_wrong_or_reaches_out_is_told_when_it_is_planned(parquet: Path, sql: str, told: str) -> None:
+def test_sql_that_is_wrong_or_reaches_out_is_reported_when_it_is_planned(parquet: Path, sql: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"sql/a\.sql.*{told}"):
         sources.plan_query({"source": export("parquet", parquet)}, sql, label="sql/a.sql")
 
 
-def test_a_value_that_sql_cant_cast_is_told_when_it_is_read(parquet: Path) -> None:
+def test_a_value_that_sql_cant_cast_is_reported_when_it_is_read(parquet: Path) -> None:
     with pytest.raises(InvalidSource, match=r"sql/a\.sql over .*Conversion Error.*'p-"):
         rows("parquet", parquet, "SELECT CAST(slug AS INT) AS x FROM source")
 
 
-def test_a_broken_row_under_sql_is_told_as_without(tmp_path: Path) -> None:
+def test_a_broken_row_under_sql_is_reported_as_without(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("loc,id\n/a,1\n/b\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 3: expected 2 fields"):
@@ -165,7 +165,7 @@ def test_other_exports_of_any_kind_are_tables_and_params_are_bound(parquet: Path
         sources.plan_query(tables, sql.replace(">= :least", ">= :leest"), params=params)
 
 
-def test_a_broken_row_of_any_table_is_told_with_its_line(parquet: Path, tmp_path: Path) -> None:
+def test_a_broken_row_of_any_table_is_reported_with_its_line(parquet: Path, tmp_path: Path) -> None:
     (tmp_path / "stock.csv").write_text("id,amount\n1,5\n2\n")
     tables = {"source": export("parquet", parquet), "stock": export("csv", tmp_path / "stock.csv")}
     (split,) = sources.plan_query(tables, "SELECT slug AS loc FROM source JOIN stock ON stock.id::INT = source.id")

@@ -106,7 +106,7 @@ def test_a_compressed_csv_and_sql_over_objects_are_streamed(exports: str) -> Non
         assert [batch.column("x").to_pylist() for batch in sources.read(split)] == [[expected]]
 
 
-def test_what_is_not_there_is_told_apart_file_from_bucket(exports: str, s3: S3Server) -> None:
+def test_what_is_not_there_is_distinguished_file_from_bucket(exports: str, s3: S3Server) -> None:
     with pytest.raises(InvalidSource, match=f"there is no file {exports}/exports/b.parquet"):
         sources.plan_parquet(f"{exports}/exports/b.parquet")
     with pytest.raises(InvalidSource, match=rf"no file matches {exports}/exports/b\*\.parquet"):
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_told_apart_file_from_bucket(exports: str, s3: S3Se
             sources.plan_parquet(f"s3://nowhere-at-all/{path}")
 
 
-def test_an_object_that_is_cut_off_is_told(exports: str, s3: S3Server, bucket: str) -> None:
+def test_an_object_that_is_cut_off_is_reported(exports: str, s3: S3Server, bucket: str) -> None:
     s3.client().put_object(Bucket=bucket, Key="cut.parquet", Body=parquet(0)[:-20])
     with pytest.raises(InvalidSource, match=r"cut\.parquet is not a whole Parquet file"):
         sources.plan_parquet(f"s3://{bucket}/cut.parquet")
@@ -191,7 +191,7 @@ def test_a_403_is_a_refusal_that_names_the_rights(path: str, s3: S3Server, monke
 
 
 @pytest.mark.parametrize("plan", [sources.plan_csv, sources.plan_parquet])
-def test_what_arrow_meets_is_told_in_the_same_words(
+def test_what_arrow_meets_is_reported_in_the_same_words(
     plan: Callable[[str], object], s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with forbidding(shows=True) as address:
@@ -212,7 +212,7 @@ def test_a_store_that_hangs_is_given_up_after_the_same_time_as_in_publishing(
         sources.plan_csv(f"{exports}/pages.csv.gz")
 
 
-def test_missing_credentials_are_told(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(Refused, match="no AWS credentials were found"):

@@ -101,7 +101,7 @@ def test_batches_keep_the_bounds(path: Path) -> None:
     assert [batch.num_rows for batch in read] == [300, 300, 300, 100]
 
 
-def test_a_missing_database_is_told_and_not_made(path: Path) -> None:
+def test_a_missing_database_is_reported_and_not_made(path: Path) -> None:
     with pytest.raises(InvalidSource, match=r"there is no SQLite database at .*shop 100% #1\?\.db"):
         rows(path, "SELECT 1")
     assert not path.exists()
@@ -117,13 +117,13 @@ def test_a_missing_database_is_told_and_not_made(path: Path) -> None:
         ("SELECT CAST(x'ff' AS TEXT) AS title", "'title' can't be read as string"),
     ],
 )
-def test_a_select_that_is_wrong_is_told(path: Path, query: str, told: str) -> None:
+def test_a_select_that_is_wrong_is_reported(path: Path, query: str, told: str) -> None:
     make(path, "CREATE TABLE t (a)")
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\): .*{told}"):
         rows(path, query)
 
 
-def test_a_file_that_is_no_database_is_told(path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(path: Path) -> None:
     path.write_text("loc,lastmod\n" * 100)
     with pytest.raises(InvalidSource, match="not a database"):
         rows(path, "SELECT 1 FROM t")

@@ -60,7 +60,7 @@ def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_a_packed_file_that_is_cut_off_is_told(tmp_path: Path, name: str) -> None:
+def test_a_packed_file_that_is_cut_off_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"a.csv.{name}"
     whole = PACKED[name](b"loc,note\n" + b"".join(b"/p/%d,%d\n" % (n, n * 7919 % 10_007) for n in range(5_000)))
     path.write_bytes(whole[: len(whole) // 2])
@@ -68,7 +68,7 @@ def test_a_packed_file_that_is_cut_off_is_told(tmp_path: Path, name: str) -> Non
         rows(path)
 
 
-def test_an_archive_of_several_files_is_told(tmp_path: Path) -> None:
+def test_an_archive_of_several_files_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.csv.zip", "w") as archive:
         archive.writestr("a.csv", TEXT)
         archive.writestr("b.csv", TEXT)
@@ -79,27 +79,27 @@ def test_an_archive_of_several_files_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "encoding", ["cp1252", "windows-1252", "iso-8859-15", "utf-16", "utf-16-le", "UTF8", "utf-8-sig"]
 )
-def test_another_encoding_is_read_where_it_is_named(tmp_path: Path, encoding: str) -> None:
+def test_another_encoding_is_read_if_it_is_named(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TEXT.encode(encoding))
     assert rows(path, encoding=encoding) == [{"loc": "/größe", "note": "a"}, {"loc": "/b", "note": "€"}]
 
 
-def test_a_byte_that_the_encoding_does_not_have_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_byte_that_the_encoding_does_not_have_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"loc,note\n" + b"/a,1\n" * 500_000 + b"/b,\x81\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 500002 is not cp1252 .*Correct `encoding:`"):
         rows(path, encoding="cp1252")
 
 
-def test_the_encoding_to_name_is_told(tmp_path: Path) -> None:
+def test_the_encoding_to_name_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TEXT.replace("€", "").encode("cp1252"))
     with pytest.raises(InvalidSource, match=r"line 2 is not UTF-8: .*Name the encoding: .*encoding: cp1252"):
         rows(path)
 
 
-def test_another_quote_or_none_is_read_where_it_is_named(tmp_path: Path) -> None:
+def test_another_quote_or_none_is_read_if_it_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("loc,note\n/a,'x, ''y''\nz \"q\"'\n/b,\"\n")
     assert rows(path, quote="'") == [{"loc": "/a", "note": "x, 'y'\nz \"q\""}, {"loc": "/b", "note": '"'}]
@@ -107,7 +107,7 @@ def test_another_quote_or_none_is_read_where_it_is_named(tmp_path: Path) -> None
     assert rows(path, quote="none", delimiter="\t") == [{"loc": "/a", "note": '"5'}, {"loc": "/b", "note": "'"}]
 
 
-def test_another_quote_that_is_never_closed_is_told_with_its_line(tmp_path: Path) -> None:
+def test_another_quote_that_is_never_closed_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("loc,note\n/a,1\n/b,'x\n/c,1\n")
     with pytest.raises(InvalidSource, match=r"line 3: the quote that opens a value here is never closed"):
         rows(tmp_path / "a.csv", quote="'")

@@ -33,7 +33,7 @@ def test_pages_with_and_without_a_slash_are_two_pages_and_an_unchanged_run_rende
 
 
 @pytest.mark.parametrize(("there", "more", "warned"), [(6, 0, True), (5, 0, False), (5, 1, False), (6, 1, True)])
-def test_rows_most_of_which_are_on_one_other_origin_are_told_with_the_line_to_write(
+def test_rows_most_of_which_are_on_one_other_origin_are_reported_with_the_line_to_write(
     site: TestSite, there: int, more: int, warned: bool
 ) -> None:
     rows = [f"https://new.example/{n}" for n in range(there)] + [f"https://other.example/{n}" for n in range(more)]
@@ -105,7 +105,7 @@ def test_mobile_that_turns_from_nothing_to_no_is_no_change(site: TestSite, befor
 # --- reasons ------------------------------------------------------------------------------------------
 
 
-def test_a_row_without_a_loc_is_told_by_its_place(site: TestSite) -> None:
+def test_a_row_without_a_loc_is_reported_by_its_place(site: TestSite) -> None:
     done = site.section(
         "p", [{"loc": "/a", "t": "x"}, {"loc": "", "t": "x"}, {"loc": "  ", "t": "x"}], gates={"max_rejected": 1}
     ).night(1)
@@ -114,7 +114,7 @@ def test_a_row_without_a_loc_is_told_by_its_place(site: TestSite) -> None:
     assert tally.examples == {"missing loc": [f"line 3 of {file}", f"line 4 of {file}"]}
 
 
-def test_a_value_that_was_dropped_is_told_with_its_page(site: TestSite) -> None:
+def test_a_value_that_was_dropped_is_reported_with_its_page(site: TestSite) -> None:
     row = {"loc": "/a", "lastmod": "01.09.2026", "priority": "high", "changefreq": "often", "sold": "many"}
     site.section("pages", [row])
     site.section("others", [{**row, "loc": "/b"}], priority={"percentile_of": "sold"})
@@ -129,7 +129,7 @@ def test_a_value_that_was_dropped_is_told_with_its_page(site: TestSite) -> None:
     assert [(one.count, one.examples) for one in signal] == [(1, ("https://shop.example/b: many",))]
 
 
-def test_extensions_that_no_file_could_hold_are_told_among_what_listed_rows_lost(site: TestSite) -> None:
+def test_extensions_that_no_file_could_hold_are_reported_among_what_listed_rows_lost(site: TestSite) -> None:
     images = json.dumps([f"/i/{n:0100}.jpg" for n in range(100)])
     done = site.section("p", [{"loc": "/a", "images": images}, {"loc": "/b"}], shards={"bytes": 10_000}).night(1)
     reasons = done.summary.reasons["p"]

@@ -166,7 +166,7 @@ def test_rows_without_a_value_and_rows_beyond_the_plan_are_in_a_split(
     assert {"/p/2000", "/p/2001"} <= set(found)
 
 
-def test_a_select_that_leaves_out_what_has_no_value_is_told_with_the_line_to_write(
+def test_a_select_that_leaves_out_what_has_no_value_is_reported_with_the_line_to_write(
     shop: Catalog, postgres: Postgres
 ) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
@@ -180,7 +180,7 @@ def test_a_select_that_leaves_out_what_has_no_value_is_told_with_the_line_to_wri
 @pytest.mark.parametrize(
     ("kind", "value"), [("DATE", "9999-12-31"), ("DATE", "0001-01-01"), ("BIGINT", str(2**63 - 1))]
 )
-def test_a_value_at_the_end_of_all_ranges_is_told_where_the_select_compares_it(
+def test_a_value_at_the_end_of_all_ranges_is_reported_if_the_select_compares_it(
     shop: Catalog, postgres: Postgres, kind: str, value: str
 ) -> None:
     usual = "DATE '2026-01-01' + id" if kind == "DATE" else "id"
@@ -196,7 +196,7 @@ def test_a_value_at_the_end_of_all_ranges_is_told_where_the_select_compares_it(
     assert shop.locs() == ALL
 
 
-def test_a_select_that_reads_it_in_every_split_is_told_too(shop: Catalog, postgres: Postgres) -> None:
+def test_a_select_that_reads_it_in_every_split_is_reported_too(shop: Catalog, postgres: Postgres) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
     query = NAMED.replace("WHERE ", "WHERE rank IS NULL OR ")
     (warning,) = of_splits(shop.read(query).night(1))
@@ -365,7 +365,7 @@ def test_a_heavy_select_is_not_run_for_its_bounds(postgres: Postgres, rows: int,
     assert cuts == pytest.approx([0.25, 0.5, 0.75], abs=0.12)
 
 
-def test_a_table_of_bounds_that_is_not_there_is_told(postgres: Postgres) -> None:
+def test_a_table_of_bounds_that_is_not_there_is_reported(postgres: Postgres) -> None:
     postgres.execute(TABLE)
     for table, told in (("product", 'relation "product" does not exist'), ("products", 'column "k" does not exist')):
         with pytest.raises(InvalidSource, match=rf"(?s){told}.*split.bounds_from: needs a table with the column 'k'"):

@@ -102,7 +102,7 @@ def test_messages_side_by_side_are_read_at_once(tmp_path: Path) -> None:
     assert reads == [place[:2] for place in (places[0], places[2])]
 
 
-def test_what_is_appended_lies_behind_the_rows(storage: Storage, tmp_path: Path) -> None:
+def test_what_is_appended_is_behind_the_rows(storage: Storage, tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path / "rows", SCHEMA, 1)
     writer.write(routed([1, 2]))
     place = writer.append(pa.py_buffer(b"no rows"))
@@ -112,7 +112,7 @@ def test_what_is_appended_lies_behind_the_rows(storage: Storage, tmp_path: Path)
     assert written.borders == ()
 
 
-def test_a_flipped_bit_in_a_message_is_told_and_other_messages_are_read(storage: Storage, tmp_path: Path) -> None:
+def test_a_flipped_bit_in_a_message_is_reported_and_other_messages_are_read(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1], [2], [3]))
     start, size, _ = written.places[1][0]
     path = tmp_path / "store" / "spool"
@@ -128,13 +128,13 @@ def test_a_flipped_bit_in_a_message_is_told_and_other_messages_are_read(storage:
         assert rows_of(read_windows(storage, written, [0, 2])) == [[1], [3]]
 
 
-def test_messages_are_given_in_the_order_in_which_they_lie(storage: Storage, tmp_path: Path) -> None:
+def test_messages_are_returned_in_their_stored_order(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1], [2], [3]))
     places = [window[0] for window in written.places]
     assert rows_of(read_messages(storage, written, [places[2], places[0], places[2]])) == [[1], [3]]
 
 
-def test_an_index_says_where_the_messages_of_a_group_of_windows_lie(storage: Storage) -> None:
+def test_an_index_says_where_the_messages_of_a_group_of_windows_are(storage: Storage) -> None:
     rows = [
         (window, spool, 10 * spool, 5, 7, window == spool) for window, spool in itertools.product(range(5), range(2))
     ]
@@ -169,7 +169,7 @@ def test_an_object_is_read_as_it_was_put_from_memory_or_from_a_file(
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "longer"])
 @pytest.mark.parametrize("at", [0, BLOCK, 2 * BLOCK + 99])
-def test_an_object_that_is_not_what_was_put_is_told(how: str, at: int, storage: Storage, tmp_path: Path) -> None:
+def test_an_object_that_is_not_what_was_put_is_reported(how: str, at: int, storage: Storage, tmp_path: Path) -> None:
     checked = put_checked(storage, "k", DATA)
     spoilt = bytearray(DATA)
     if how == "flipped":

@@ -155,7 +155,7 @@ def flipped(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
-def test_one_flipped_bit_of_a_document_is_told_or_changes_nothing(site: TestSite) -> None:
+def test_one_flipped_bit_of_a_document_is_reported_or_changes_nothing(site: TestSite) -> None:
     data = current_manifest(site).read_bytes()
     whole = parse_document(data, Manifest, WHERE)
     bits = random.Random(7).sample(range(len(data) * 8), 2_000) + list(range(90 * 8))
@@ -166,7 +166,7 @@ def test_one_flipped_bit_of_a_document_is_told_or_changes_nothing(site: TestSite
             assert WHERE in str(error)  # noqa: PT017 - either of two outcomes is right
 
 
-def test_one_flipped_bit_of_a_snapshot_is_told_before_it_is_decoded(site: TestSite) -> None:
+def test_one_flipped_bit_of_a_snapshot_is_reported_before_it_is_decoded(site: TestSite) -> None:
     state = site.state()
     entry = site.manifest().entries[0]
     path = stored(site, entry.snapshot)

@@ -53,7 +53,7 @@ def fails(site: TestSite, night: int, **options: object) -> SitemapEtlError:
 # --- what is remembered -------------------------------------------------------------------------------
 
 
-def test_every_night_is_remembered_whatever_became_of_it(site: TestSite) -> None:
+def test_every_run_is_remembered_whatever_became_of_it(site: TestSite) -> None:
     site.night(1)
     site.night(2)
     site.export("products", pages(10, lastmod="2026-10-01"))
@@ -196,7 +196,7 @@ def test_ctrl_c_is_remembered(site: TestSite) -> None:
     assert (last(site).status, last(site).kind) == ("interrupted", "interrupted")
 
 
-def test_a_call_that_is_wrong_and_a_dry_run_that_fails_are_no_nights(site: TestSite) -> None:
+def test_a_call_that_is_wrong_and_a_dry_run_that_fails_are_no_runs(site: TestSite) -> None:
     site.night(1)
     assert call("run", site.path, "--section", "nope").code == 2
     (site.folder / "products.csv").unlink()
@@ -256,7 +256,7 @@ def test_a_forgotten_row_is_forgotten_in_what_runs_said_of_it(site: TestSite) ->
 # --- how a site is ------------------------------------------------------------------------------------
 
 
-def test_a_site_that_was_published_last_night_is_healthy(site: TestSite) -> None:
+def test_a_site_that_the_last_run_published_is_healthy(site: TestSite) -> None:
     site.night(1)
     found = look(site, 1)
     assert found.healthy
@@ -300,7 +300,7 @@ def test_a_section_that_is_held_needs_attention(site: TestSite) -> None:
     assert found.problems[0].startswith("section blog stays as published: ")
 
 
-def test_what_keeps_the_next_run_from_starting_is_told(site: TestSite) -> None:
+def test_what_keeps_the_next_run_from_starting_is_reported(site: TestSite) -> None:
     site.night(1)
     early = status_of(site.load(), site.at(FIRST_NIGHT - 2 * DAY), max_age=None)
     assert early.problems[0].startswith("the next run is blocked: The clock of this run says")
@@ -334,7 +334,7 @@ def test_the_last_run_of_a_release_that_kept_no_records_is_known(site: TestSite)
     assert found.trend == (100,)
 
 
-def test_a_lease_of_a_run_under_way_is_told_and_is_no_problem(site: TestSite) -> None:
+def test_a_lease_of_a_run_under_way_is_reported_and_is_no_problem(site: TestSite) -> None:
     site.night(1)
     now = FIRST_NIGHT + timedelta(hours=6)
     put_document(
@@ -348,7 +348,7 @@ def test_a_lease_of_a_run_under_way_is_told_and_is_no_problem(site: TestSite) ->
 # --- the command --------------------------------------------------------------------------------------
 
 
-def test_status_shows_one_screen_a_site_and_ends_with_1_where_one_is_not_well(tmp_path: Path) -> None:
+def test_status_shows_one_screen_a_site_and_ends_with_1_if_one_is_not_well(tmp_path: Path) -> None:
     good = TestSite(tmp_path / "a", name="good").section("products", pages(40))
     bad = TestSite(tmp_path / "b", name="bad").section("products", pages(40))
     assert call("run", good.path).code == 0
@@ -404,7 +404,7 @@ def test_history_shows_runs_that_failed_beside_the_sets_that_are_kept(site: Test
     assert len(data["sets"]) == 1
 
 
-def test_a_set_whose_run_was_killed_after_its_commit_stands_where_it_was_published(site: TestSite) -> None:
+def test_history_shows_a_release_whose_run_was_killed_after_its_commit_at_its_place(site: TestSite) -> None:
     for rows in (100, 99, 98):
         site.export("products", pages(rows))
         assert call("run", site.path).code == 0

@@ -242,7 +242,7 @@ def test_a_store_that_ignores_a_condition_is_found_out_before_anything_rests_on_
     assert [stat.key for stat in open_storage(f"s3://{bucket}/public").list()] == ["robots.txt"]
 
 
-def test_a_public_store_that_ignores_conditions_is_found_out_where_the_state_lies_elsewhere(
+def test_a_public_store_that_ignores_conditions_is_found_out_if_the_state_is_elsewhere(
     tmp_path: Path, proxy: FaultProxy, bucket: str
 ) -> None:
     proxy.plan = lambda seen: CARELESS if seen.writes else None

@@ -236,7 +236,7 @@ def test_a_long_name_has_room_for_its_temporary_name(tmp_path: Path) -> None:
         storage.put("n" * 256, b"1")
 
 
-def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_named(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     storage.put("a", b"1")
     assert storage.get("a/b") is None
@@ -244,7 +244,7 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
         storage.put("a/b", b"1")
 
 
-def test_a_folder_where_a_file_is_needed_is_named(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     storage.put("a/b", b"1")
     for expect in (None, ABSENT):
@@ -338,7 +338,7 @@ except Unavailable as error:
         (errno.EACCES, Denied, "permission denied"),
     ],
 )
-def test_what_the_system_says_is_told_apart(number: int, kind: type, text: str) -> None:
+def test_what_the_system_says_is_distinguished(number: int, kind: type, text: str) -> None:
     error = translated(OSError(number, os.strerror(number), "/srv/x"), "write", "/srv/x")
     assert type(error) is kind
     assert "can't write /srv/x: " in str(error)

@@ -191,7 +191,7 @@ def test_a_neighbour_with_a_longer_name_is_not_in_the_storage(bucket: str) -> No
     assert [stat.key for stat in open_storage(f"s3://{bucket}/").list()] == ["p2/k"]
 
 
-def test_now_is_the_stores_time_also_where_there_is_nothing(storage: Storage) -> None:
+def test_now_is_the_stores_time_also_if_there_is_nothing(storage: Storage) -> None:
     assert abs(storage.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
@@ -273,7 +273,7 @@ def impatient(proxy: FaultProxy, bucket: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("fault", "kind", "text"), ANSWERS, ids=[str(fault) for fault, *_ in ANSWERS])
-def test_each_answer_of_a_store_is_told_as_what_to_do(
+def test_each_answer_of_a_store_is_reported_as_what_to_do(
     fault: Fault, kind: type[SitemapEtlError], text: str, proxy: FaultProxy, impatient: Storage
 ) -> None:
     proxy.always(fault)
@@ -286,7 +286,7 @@ def test_each_answer_of_a_store_is_told_as_what_to_do(
         assert raised.value.__cause__ is not None
 
 
-def test_a_403_is_not_told_as_a_missing_bucket(behind: Storage, proxy: FaultProxy, bucket: str) -> None:
+def test_a_403_is_not_reported_as_a_missing_bucket(behind: Storage, proxy: FaultProxy, bucket: str) -> None:
     """Where a key is missing, S3 says 403 to those who may not list: it may be that, or a missing right."""
     proxy.always(answer(403, "AccessDenied"))
     expected = {
@@ -374,7 +374,7 @@ def test_a_store_that_does_not_answer_may_be_tried_again(
         open_storage(f"s3://{bucket}").get("k")
 
 
-def test_something_that_is_no_store_is_told_apart(proxy: FaultProxy) -> None:
+def test_a_server_that_is_no_store_is_distinguished(proxy: FaultProxy) -> None:
     """A web server at the endpoint: 200 to everything, with a page."""
     for body in (b"<!doctype html><p>Welcome<br>", b"<html></html>", b""):
         proxy.always(Fault("answer", 200, body=body))
@@ -384,7 +384,7 @@ def test_something_that_is_no_store_is_told_apart(proxy: FaultProxy) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:hunter2@127.0.0.1:9", "not a url"])
-def test_an_endpoint_that_is_none_is_a_mistake_of_the_configuration(
+def test_an_invalid_endpoint_is_a_mistake_of_the_configuration(
     endpoint: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -393,7 +393,7 @@ def test_an_endpoint_that_is_none_is_a_mistake_of_the_configuration(
     assert "hunter2" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_a_bucket_name_that_is_none_is_a_mistake_of_the_site_file(s3: S3Server) -> None:
+def test_an_invalid_bucket_name_is_a_mistake_of_the_site_file(s3: S3Server) -> None:
     with pytest.raises(ConfigError, match="Invalid bucket name"):
         open_storage("s3://Not A Bucket/p").get("k")
 
@@ -424,7 +424,7 @@ def test_an_endpoint_can_be_named_instead_of_set(s3: S3Server, bucket: str, monk
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])
-def test_a_timeout_that_is_none_is_a_mistake(text: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_timeout_is_a_mistake(text: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", text)
     with pytest.raises(ConfigError, match=r"SITEMAP_ETL_S3_TIMEOUT: expected seconds"):
         open_storage("s3://bucket").get("k")

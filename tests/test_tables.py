@@ -144,7 +144,7 @@ def test_another_rule_reads_the_same_version_again(
     assert site.counts(5).extracted == 100
 
 
-def test_what_may_become_another_by_itself_is_read_every_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_become_another_by_itself_is_read_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
     for keys in (
         {"where": "lastmod < today()::VARCHAR"},
@@ -187,7 +187,7 @@ def test_after_a_rollback_the_table_is_read(site: Lake) -> None:
     assert site.locs() == AFTER
 
 
-def test_a_table_that_was_made_anew_is_read_whatever_its_version(site: Lake) -> None:
+def test_a_table_that_was_made_again_is_read_whatever_its_version(site: Lake) -> None:
     """A job that drops its table and writes it again begins the versions of Delta Lake anew."""
     site.keys["gates"] = OPEN
     for night, first in enumerate((0, 20, 50), start=1):
@@ -224,7 +224,7 @@ def _named(site: Lake) -> tuple[Any, str]:
     return kind, site.source[kind]
 
 
-def test_a_version_whose_files_are_gone_is_told(site: Lake) -> None:
+def test_a_version_whose_files_are_gone_is_reported(site: Lake) -> None:
     first = site.table.version()
     renamed(site.table)
     site.table.expire()
@@ -302,7 +302,7 @@ def test_a_select_reads_only_the_columns_that_it_names() -> None:
 # --- what changed -------------------------------------------------------------------------------------
 
 
-def test_a_night_reads_only_what_changed(keyed: Lake) -> None:
+def test_a_run_reads_only_what_changed(keyed: Lake) -> None:
     assert keyed.counts(1).extracted == 100
     renamed(keyed.table)
     counts = keyed.counts(2)
@@ -328,7 +328,7 @@ def test_a_feed_gives_the_changed_rows_and_nothing_else(tmp_path: Path, monkeypa
 
 
 @pytest.mark.thorough
-def test_nights_that_read_changes_publish_what_full_nights_do(keyed: Lake, tmp_path: Path) -> None:
+def test_runs_that_read_changes_publish_what_full_runs_do(keyed: Lake, tmp_path: Path) -> None:
     """Over several versions, views, `where` and a failed night in between."""
     keyed.keys["sections"]["p"]["where"] = "loc <> '/p/5'"
     steps: list[Any] = [
@@ -350,7 +350,7 @@ def test_nights_that_read_changes_publish_what_full_nights_do(keyed: Lake, tmp_p
     assert seen == {str(n) for n in range(90, 100)}
 
 
-def test_a_night_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> None:
+def test_a_run_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> None:
     keyed.night(1)
     keyed.table.delete("id < 50")
     assert keyed.night(2).summary.status == "refused"
@@ -385,7 +385,7 @@ def test_nothing_of_a_table_is_merged_with_another_that_has_its_place(keyed: Lak
     assert "section p is read in full: its table was dropped and created again" in keyed.lines
 
 
-def test_a_table_that_is_made_anew_while_it_is_read_is_not_read_as_empty(site: Lake) -> None:
+def test_a_table_that_is_made_again_while_it_is_read_is_not_read_as_empty(site: Lake) -> None:
     source = lake.TableSource(*_named(site))
     splits = lake.plan_table(lake.find_table(source), source)
     site.table.make_anew(rows(0, 5))
@@ -405,7 +405,7 @@ def test_a_feed_whose_files_were_removed_is_not_needed(tmp_path: Path, monkeypat
     assert site.locs() == set(map(str, range(105)))
 
 
-def test_a_commit_of_a_feed_that_was_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_of_a_feed_that_was_removed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
     site.night(1)
     site.table.append(rows(100, 105))
@@ -601,7 +601,7 @@ def test_a_delta_table_that_gains_a_column_has_nulls_in_its_older_rows(
     assert site.public().by_loc()[f"{SHOP}/p/4"].changefreq is None
 
 
-def test_what_is_no_table_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_table_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made("iceberg", tmp_path)
     for source, error, said in (
         ({"delta": "./nowhere"}, InvalidSource, "there is no Delta table at .*nowhere"),
@@ -676,7 +676,7 @@ def test_a_delta_table_in_s3_is_reached_as_all_else_is(
     nights_in_s3(Delta(f"s3://{server.bucket()}/lake", feed=True, options=options), tmp_path, monkeypatch)
 
 
-def test_delta_is_told_how_the_store_is_reached(s3: S3Server) -> None:
+def test_delta_gets_the_settings_of_the_store(s3: S3Server) -> None:
     told = store_options("s3://lake/products")
     assert told["aws_endpoint_url"] == s3.endpoint
     assert told["aws_access_key_id"] == s3.env["AWS_ACCESS_KEY_ID"]

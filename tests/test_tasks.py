@@ -134,7 +134,7 @@ def _export(site: Site, count: int) -> None:
     (Path(site.publish.to).parent / "pages0.csv").write_text(f"loc,lastmod\n{rows}")
 
 
-def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_told_that_it_was_overtaken(site: Site) -> None:
+def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_overtaken(site: Site) -> None:
     _export(site, 40)
     tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
     _export(site, 10)
@@ -273,13 +273,11 @@ def test_what_is_remembered_of_a_stage_is_what_its_unit_raised(
     site = site_in(tmp_path, 2, airflow=IN_MANY)
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
 
-    def refuse(_run: object, _stage: str, n: int, *_given: object) -> None:
+    def refuse(_run: object, _stage: str, n: int, *_given: object, **_options: bool) -> None:
         raise Refused(f"unit {n} is broken")
 
     monkeypatch.setattr(tasks, "do_unit", refuse)
-    for units in ("buckets_of", "groups_of"):
-        monkeypatch.setattr(tasks, units, lambda _run: [("pages0", "1 of 1"), ("pages1", "1 of 1")])
-    monkeypatch.setattr(tasks, "cluster_units", lambda _run: [0, 1])
+    monkeypatch.setattr(tasks, "units_of", lambda *_given: [("pages0", "1 of 1"), ("pages1", "1 of 1")])
     with pytest.raises(Refused):
         getattr(tasks, stage)(started.key, [0, 2], OUTSIDE)
     (known,) = read_attempts(open_work(site, OUTSIDE))

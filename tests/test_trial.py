@@ -95,7 +95,7 @@ def test_what_a_run_would_refuse_is_found_before_in_the_same_words(
     assert said.partition(", which the source")[0] in str(refused.value)
 
 
-def test_a_split_column_that_is_not_there_is_found_before_the_night_and_in_it(catalog: TestSite) -> None:
+def test_a_split_column_that_is_not_there_is_found_before_the_run_and_in_it(catalog: TestSite) -> None:
     """In double quotes SQLite would take it for a text."""
     catalog.keys["sections"]["p"]["from"]["split"] = {**SPLIT, "column": "number"}
     said = "no such column: number\n  split: needs the column 'number' in the result of the SELECT"
@@ -177,14 +177,14 @@ def test_rows_of_which_none_can_be_listed_are_a_problem_and_some_a_remark(tmp_pa
     assert "10.0%: if all rows are like these, the gate max_rejected (0.05) refuses a run" in remark
 
 
-def test_values_that_are_dropped_are_told(tmp_path: Path) -> None:
+def test_values_that_are_dropped_are_reported(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3, lastmod=lambda n: "soon" if n else "2026-10-01"))
     told: list[str] = []
     assert found(site, told) == []
     assert told == ["section p: 2 lastmod values dropped: not a date, e.g. https://shop.example/p/000001: soon"]
 
 
-def test_a_source_that_may_fail_is_told_all_the_same(catalog: TestSite) -> None:
+def test_a_source_that_may_fail_is_reported_all_the_same(catalog: TestSite) -> None:
     catalog.keys["sections"]["p"] |= {"on_error": "keep", "lastmod": "changed"}
     (problem,) = found(catalog)
     assert "times without a zone" in problem
@@ -234,7 +234,7 @@ def test_a_select_that_takes_longer_than_the_check_may_is_left_to_a_run(tmp_path
         try_section(site.load(), "p", site.at(FIRST_NIGHT), None, limit=timedelta(seconds=1))
 
 
-def test_robots_txt_is_asked_for_once_and_its_absence_told(tmp_path: Path) -> None:
+def test_robots_txt_is_asked_for_once_and_its_absence_reported(tmp_path: Path) -> None:
     site = TestSite(tmp_path, urls={"respect_robots": True}, site="http://127.0.0.1:1")
     site.section("p", pages(3)).section("q", pages(3, start=5))
     (problem,) = found(site)
@@ -247,7 +247,7 @@ def test_robots_txt_is_asked_for_once_and_its_absence_told(tmp_path: Path) -> No
     assert told[0].startswith("section p: all 3 rows that were read are excluded: robots.txt (3, e.g. ")
 
 
-def test_the_state_of_another_site_is_told(tmp_path: Path) -> None:
+def test_the_state_of_another_site_is_reported(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3))
     site.night(1)
     site.keys["site"] = "https://other.example"
@@ -288,4 +288,8 @@ def test_addresses_that_look_like_ids_are_noted(tmp_path: Path, locs: list[objec
     site = TestSite(tmp_path).section("p", [{"id": loc} for loc in locs], columns={"loc": "id"})
     done = call("validate", site.path, "--connect")
     assert done.code == 0
-    assert ("section p: its addresses are numbers such as 1, which is https://shop.example/1" in done.out) == numbers
+    warning = "p: its addresses are numbers such as 1, which is https://shop.example/1"
+    assert (f"section {warning}" in done.out) == numbers
+    assert any(text.startswith(warning) for text in site.night(1).summary.warnings) == numbers
+    site.section("p", [{"id": loc} for loc in [*locs, 9]], columns={"loc": "id"})
+    assert not any(text.startswith(warning) for text in site.night(2).summary.warnings), "it was read after the first"

@@ -101,7 +101,7 @@ def test_a_lost_state_dates_nothing(site: TestSite) -> None:
     assert any("there was no state, and 2 existing files were replaced" in w for w in done.summary.warnings)
 
 
-def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> None:
+def test_a_rollback_and_the_run_after_it_keep_every_date(site: TestSite) -> None:
     site.section("a", titled(), lastmod=PRINT)
     site.night(1)
     site.export("a", titled(**{f"p{n}": "new" for n in range(30)}))
@@ -235,7 +235,7 @@ def test_dates_that_are_all_alike_are_warned_of(site: TestSite) -> None:
     assert any("100 % of 100 new lastmods are 2026-10-31T23:00:00Z" in warning for warning in done.summary.warnings)
 
 
-def test_an_edit_of_anything_but_the_date_is_no_change_where_the_section_has_dates(site: TestSite) -> None:
+def test_an_edit_of_anything_but_the_date_is_no_change_if_the_section_has_dates(site: TestSite) -> None:
     rows = pages(50, lastmod="2026-10-01", images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
     site.section("a", rows)
     site.night(1)

@@ -114,7 +114,7 @@ def assert_unspoken(site: TestSite, environ: dict[str, str], said: str) -> None:
         assert [file for file in found if marker in file] == [], name
 
 
-def test_no_secret_lies_in_what_good_failed_refused_and_killed_runs_leave_or_say(tmp_path: Path, side: Side) -> None:
+def test_no_secret_is_in_what_good_failed_refused_and_killed_runs_leave_or_say(tmp_path: Path, side: Side) -> None:
     site, environ = planted(tmp_path, side.url)
     said: list[str] = []
     site.environment = replace(site.environment, environ=environ, log=said.append)
@@ -228,7 +228,7 @@ def test_a_parameter_that_changed_overnight_is_no_mistake(tmp_path: Path) -> Non
     assert site.night(2).published.status == "unchanged"
 
 
-def test_a_secret_parameter_that_changed_reads_the_mirror_anew_and_one_that_did_not_does_not(tmp_path: Path) -> None:
+def test_a_secret_parameter_that_changed_reads_the_mirror_again_and_one_that_did_not_does_not(tmp_path: Path) -> None:
     query = "SELECT id, loc FROM pages WHERE :token <> :lang AND touched >= :since"
     site = with_token(tmp_path, sqlite_of(tmp_path), query)
     site.keys["sections"]["pages"]["from"]["key"] = "id"

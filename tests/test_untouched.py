@@ -49,7 +49,7 @@ def untouched(night: Finished) -> tuple[str, ...]:
     return merging.untouched
 
 
-def test_where_nothing_was_read_and_no_rule_is_another_the_mirror_is_left_untouched(site: Catalog) -> None:
+def test_if_nothing_was_read_and_no_rule_changed_the_mirror_is_not_opened(site: Catalog) -> None:
     shelves(site)
     first = site.night(1)
     for number in (2, 3):
@@ -69,7 +69,7 @@ def test_where_nothing_was_read_and_no_rule_is_another_the_mirror_is_left_untouc
     assert (untouched(anew), anew.summary.status) == ((), "unchanged")
 
 
-def test_where_nobody_knows_any_more_what_became_of_rows_that_nobody_read_they_are_looked_at_again(
+def test_rows_that_were_not_read_are_transformed_again_if_their_result_is_lost(
     site: Catalog,
 ) -> None:
     shelves(site)
@@ -89,7 +89,7 @@ OTHERWISE: dict[str, Callable[[Catalog], object]] = {
 
 
 @pytest.mark.parametrize("edit", OTHERWISE)
-def test_where_a_rule_is_another_it_is_applied_to_rows_that_nobody_read(site: Catalog, edit: str) -> None:
+def test_a_changed_rule_is_applied_to_rows_that_were_not_read(site: Catalog, edit: str) -> None:
     shelves(site)
     site.night(1)
     OTHERWISE[edit](site)
@@ -103,13 +103,13 @@ def test_where_a_rule_is_another_it_is_applied_to_rows_that_nobody_read(site: Ca
     [{"where": "lastmod < current_date::VARCHAR"}, {"transform": "tests.model.hooks:shouted"}],
     ids=["where", "hook"],
 )
-def test_rules_that_may_change_by_themselves_are_applied_every_night(site: Catalog, rule: dict[str, Any]) -> None:
+def test_rules_that_may_change_by_themselves_are_applied_every_run(site: Catalog, rule: dict[str, Any]) -> None:
     site.read("pages", SELECT.replace("exclude", "loc AS title"), **rule)
     site.night(1)
     assert untouched(site.night(2)) == ()
 
 
-def test_a_date_that_has_yet_to_come_is_looked_at_every_night(site: Catalog) -> None:
+def test_a_date_that_has_yet_to_come_is_looked_at_every_run(site: Catalog) -> None:
     site.sql("UPDATE pages SET lastmod = '2026-11-03T12:00:00Z' WHERE id = 7")
     site.night(1)
     assert untouched(site.night(2)) == ()
@@ -117,7 +117,7 @@ def test_a_date_that_has_yet_to_come_is_looked_at_every_night(site: Catalog) -> 
     assert untouched(site.night(5)) == ("pages",)
 
 
-def test_rows_that_were_dropped_as_they_were_read_are_told_of_once(site: Catalog) -> None:
+def test_rows_that_were_dropped_as_they_were_read_are_reported_once(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.night(1)
     site.sql("UPDATE pages SET gone = 1, touched = '2026-11-01T12:00:00' WHERE id = 7")

@@ -151,7 +151,7 @@ def test_an_empty_or_all_null_column_is_answered():
     assert answers(canonical_urls(pa.nulls(2, pa.string()))) == ["missing loc"] * 2
 
 
-def test_bytes_that_lie_under_a_null_do_not_matter():
+def test_bytes_that_are_under_a_null_do_not_matter():
     text = b"/a#%zz \xff/b"
     offsets = np.array([0, 2, 8, 10], np.int32)
     buffers = [pa.py_buffer(b"\x05"), pa.py_buffer(offsets), pa.py_buffer(text)]
@@ -199,7 +199,7 @@ def test_the_origins_that_most_foreign_rows_have_are_named():
 @pytest.mark.parametrize(
     "odd", ["/.", "%zz", "%4", "%4a", "%", "é", " ", "#", "?utm_x=1", "?b&gclid=2", ";jsessionid=3"]
 )
-def test_what_is_odd_is_seen_wherever_it_lies_between_blocks(odd):
+def test_what_is_odd_is_seen_wherever_it_is_between_blocks(odd):
     """The buffer is looked at in blocks of 256 KiB; a marker may lie across two of them."""
     block = 1 << 18
     rules = UrlRules(SITE, strip=frozenset({"tracking", "sessions"}))

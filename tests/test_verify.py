@@ -65,7 +65,7 @@ def test_a_whole_state_is_whole(site: Catalog) -> None:
     assert {"manifests", "snapshots", "mirrors", "files of mirrors", "notifications", "summaries"} <= found.whole.keys()
 
 
-def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog) -> None:
+def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_cost(site: Catalog) -> None:
     """Every object that a run reads: nothing is believed unread."""
     work = work_of(site)
     unverified = ("reports/", layout.ADOPTED)  # what people read, and copies of other programs' files
@@ -84,7 +84,7 @@ def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog)
 
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_where_the_published_set_is_lost_the_one_before_stands_in_for_it(site: Catalog, how: str) -> None:
+def test_if_the_published_set_is_lost_the_one_before_stands_in_for_it(site: Catalog, how: str) -> None:
     """No run starts, and every command says what does: pages that changed that night change once more."""
     older, lost = sorted(work_of(site).glob("state/manifest-*"))[-2:]
     before = layout.run_of_manifest(layout.STATE + older.name)
@@ -107,7 +107,7 @@ def test_where_the_published_set_is_lost_the_one_before_stands_in_for_it(site: C
     assert {entry.loc: entry.lastmod for entry in site.public().entries()} == dates
 
 
-def test_where_no_set_is_left_the_way_out_is_told(site: Catalog) -> None:
+def test_without_a_release_the_message_says_what_to_do(site: Catalog) -> None:
     for manifest in work_of(site).glob("state/manifest-*"):
         manifest.unlink()
     (broken,) = verify(site, repair=True).broken
@@ -187,7 +187,7 @@ def test_pages_whose_rows_are_made_again_are_not_shown_as_changed_lately(tmp_pat
     assert [entry.loc[-6:] for entry in site.public().entries(views=True) if "recent" in entry.file] == ["000030"]
 
 
-def test_the_first_night_after_rows_were_made_again_learns_what_their_pages_hold(tmp_path: Path) -> None:
+def test_the_first_run_after_rows_were_made_again_learns_what_their_pages_hold(tmp_path: Path) -> None:
     """It is no quiet one, so that a change on the night after it is seen."""
     site = TestSite(tmp_path).section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
     site.night(1)
@@ -296,7 +296,7 @@ def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, whi
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_copy_of_robots_txt_that_is_not_what_it_was_is_told(site: Catalog, named: bool, gone: bool) -> None:
+def test_a_copy_of_robots_txt_that_is_not_what_it_was_is_reported(site: Catalog, named: bool, gone: bool) -> None:
     state = site.state()
     state.put_robots(b"User-agent: *\nDisallow: /p/000003\n")
     (path,) = (work_of(site) / layout.ROBOTS).iterdir()

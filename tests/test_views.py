@@ -123,7 +123,7 @@ def test_a_view_shows_again_what_others_list_and_counts_nothing_twice(site: Test
     assert site.manifest().listed == 20
 
 
-def test_recent_changes_stand_first_in_the_index_in_a_small_file(site: TestSite) -> None:
+def test_recent_changes_are_first_in_the_index_in_a_small_file(site: TestSite) -> None:
     site.keys["recent"] = "3d"
     site.section("all", pages(200, lastmod="2026-10-01"))
     site.night(1)
@@ -140,7 +140,7 @@ def test_recent_changes_stand_first_in_the_index_in_a_small_file(site: TestSite)
     assert not any("recent" in name for name in names(site))
 
 
-def test_a_text_sitemap_stands_beside_each_file_and_in_no_index(site: TestSite) -> None:
+def test_a_text_sitemap_is_beside_each_file_and_in_no_index(site: TestSite) -> None:
     site.section("all", pages(25), formats=["xml", "text"], shards={"rows": 10})
     site.night(1)
     objects = site.public().objects()
@@ -227,7 +227,7 @@ def test_no_index_lists_more_files_than_fit_when_half_a_million_pages_changed(tm
     assert sum(entry.rows for entry in recent) == 550_000
 
 
-def test_recent_changes_of_sections_that_lie_side_by_side_are_sorted_as_one(tmp_path: Path) -> None:
+def test_recent_changes_of_sections_that_are_side_by_side_are_sorted_as_one(tmp_path: Path) -> None:
     """Shards are read one after the other, in the order of their first page."""
     site = TestSite(tmp_path, recent="7d", gates={"max_growth": 99})
     rows = {name: pages(1_200)[at::3] for at, name in enumerate("abc")}

@@ -229,7 +229,7 @@ def test_a_gzip_bomb_is_cut_off_at_the_limit() -> None:
         assert (found.body, found.whole) == (b"\0" * MIB, False)
 
 
-def test_gzip_is_undone_where_it_is_whole_and_left_alone_where_the_caller_wants_it() -> None:
+def test_gzip_is_decompressed_if_it_is_whole_and_kept_if_the_caller_wants_it() -> None:
     with Raw(says("Content-Encoding: GZip", body=gzip.compress(b"hello"))) as server:
         assert get(server.url).body == b"hello"
         assert gzip.decompress(get(server.url, encoded=True).body) == b"hello"
@@ -257,7 +257,7 @@ def test_redirects_are_followed_as_often_as_was_asked() -> None:
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://shop.example/"])
-def test_a_redirect_to_what_can_t_be_asked_is_told(location: str) -> None:
+def test_a_redirect_to_what_can_t_be_asked_is_reported(location: str) -> None:
     with Raw(says(f"Location: {location}", status="302 Found")) as server, pytest.raises(Refused) as caught:
         get(server.url, redirects=3)
     assert isinstance(caught.value, web.InvalidAddress)
@@ -271,7 +271,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
         get(url)
 
 
-def test_a_host_that_is_not_there_is_told_apart_from_one_that_does_not_answer() -> None:
+def test_a_host_that_is_not_there_is_distinguished_from_one_that_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(web.Unreachable, match="Connection refused") as caught:
@@ -285,7 +285,7 @@ def test_a_host_that_is_not_there_is_told_apart_from_one_that_does_not_answer() 
         client.request("GET", "http://shop.example/", limit=1, seconds=5)
 
 
-def test_another_address_of_the_host_is_tried_where_the_first_is_dead() -> None:
+def test_another_address_of_the_host_is_tried_if_the_first_is_dead() -> None:
     with Raw(says(body=b"here")) as server, web.Client(resolve=lambda *_: ["127.0.0.9", "127.0.0.1"]) as client:
         found = client.request("GET", f"http://shop.test:{server.port}/", limit=10, seconds=5)
     assert found.body == b"here"
@@ -319,7 +319,7 @@ def tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, client
 
 
-def test_a_certificate_that_is_not_trusted_is_told_apart() -> None:
+def test_a_certificate_that_is_not_trusted_is_distinguished() -> None:
     server_side, trusting = tls()
     with Raw(says(body=b"secure"), server_side) as server:
         with pytest.raises(web.Untrusted, match="certificate"):
@@ -339,7 +339,7 @@ def test_a_large_answer_over_tls_comes_whole() -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_not_tls_where_it_should_be_is_unreachable() -> None:
+def test_an_address_without_the_expected_tls_is_unreachable() -> None:
     with Raw(says(body=b"plain")) as server, pytest.raises(web.Unreachable) as caught:
         get(server.url.replace("http://", "https://"), seconds=5)
     assert not isinstance(caught.value, web.Untrusted)
@@ -479,14 +479,14 @@ def test_retry_after_is_seconds_or_a_date(text: str, seconds: float | None) -> N
 
 
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "410 Gone", "403 Forbidden", "503 Busy"])
-def test_a_robots_txt_is_told_with_its_status(status: str) -> None:
+def test_a_robots_txt_is_reported_with_its_status(status: str) -> None:
     with Raw(says(body=b"User-agent: *\n", status=status)) as server:
         answer = web.public_robots(server.url)
     assert (answer.status, answer.body) == (int(status[:3]), b"User-agent: *\n")
     assert "GET /robots.txt " in server.asked[0]
 
 
-def test_a_robots_txt_that_is_none_is_told_by_what_was_wrong() -> None:
+def test_an_invalid_robots_txt_is_reported_by_what_was_wrong() -> None:
     with Raw(floods(HEAD + b"\r\n", b"#" * 65_536)) as server, pytest.raises(web.TooLarge):
         web.public_robots(server.url)
     with Raw(drips(HEAD + b"\r\n")) as server, pytest.raises(Unavailable) as late:

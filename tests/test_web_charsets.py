@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
+
 import pytest
+from webencodings.labels import LABELS
 
 from sitemap_etl.web import charset_of, codec_of, decoded
 
@@ -32,10 +35,53 @@ def test_an_encoding_of_the_web_is_decoded(label: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "label",
-    ["punycode", "idna", "utf-7", "base64", "zlib", "rot13", "unicode_escape", "hz", "cp037", "none", "", "a\0b", "ü"],
+    ("label", "data", "text"),
+    [
+        ("iso-8859-1", b"\x93a\x94", "“a”"),
+        ("ascii", b"\x80", "€"),
+        ("latin5", b"\x80\xfe", "€ş"),
+        ("tis-620", b"\x80\xa1", "€ก"),
+        ("x-cp1251", b"\xff", "я"),
+        ("gb2312", b"\x81\x40", "丂"),
+        ("x-sjis", b"\x87\x40", "①"),
+        ("shift_jis", b"\x87\x40", "①"),
+        ("ks_c_5601-1987", b"\x81\x41", "갂"),
+        ("big5", b"\x87\x40", "䏰"),
+        ("unicode", "ä".encode("utf-16-le"), "ä"),
+        ("\tUTF8 ", b"\xc3\xa4", "ä"),
+    ],
 )
-def test_any_other_codec_is_none(label: str) -> None:
+def test_a_label_means_what_it_means_to_browsers(label: str, data: bytes, text: str) -> None:
+    assert decoded(data, label) == text
+
+
+def test_every_label_of_the_standard_has_an_encoding_except_those_that_no_text_is_written_in() -> None:
+    without = {label for label in LABELS if codec_of(label) is None}
+    assert without == {label for label, name in LABELS.items() if name in ("replacement", "x-user-defined")}
+    assert all(codecs.lookup(codec_of(label) or "") for label in LABELS.keys() - without)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "punycode",
+        "idna",
+        "utf-7",
+        "base64",
+        "zlib",
+        "rot13",
+        "unicode_escape",
+        "hz",
+        "cp037",
+        "u8",
+        "hz-gb-2312",
+        "none",
+        "",
+        "a\0b",
+        "ü",
+    ],
+)
+def test_any_other_codec_is_unknown(label: str) -> None:
     assert codec_of(label) is None
     assert decoded(b"a-b", label) is None
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from airflow.sdk import DAG, Param, get_parsing_context
@@ -20,28 +19,9 @@ from sitemap_etl.airflow.loading import LoadTime
 from sitemap_etl.config import Site, find_site, load, read_folder
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.runs.form import fields
+from sitemap_etl.runs.stages import STAGES
 
 LABEL: Final = "{{ label | default('') }}"
-_DOCS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "wait": "Wait for sources that are not there yet.",
-        PLAN: "Fix what the run does, and divide it into the parts of `extract`. A small site has none.",
-        "extract": "Read parts of a source, and make their rows canonical.",
-        "build": "Do everything from `extract` to `render`, for a small site.",
-        "buckets": "Find the rows of each part of the mirrors, and divide them into the parts of `merge`.",
-        "merge": "Merge what changed with what earlier runs read, and make the rows canonical.",
-        "decide": "Find the sections that have changed, and their unchanged parts, for `retransform`.",
-        "retransform": "Make the rows of unchanged parts canonical, because their section has changed.",
-        "partition": "Divide the pages into the groups of `render`.",
-        "clusters": "Find the groups with hreflang clusters, for `collect`.",
-        "collect": "Find the listed members of clusters in groups.",
-        "align": "Close the clusters.",
-        "render": "Write the sitemaps of groups.",
-        "publish": "Ask the gates, and publish.",
-        "ping": "Notify search engines.",
-    }
-)
-"""The page of each task in Airflow."""
 
 
 def site_dags(folder: str | os.PathLike[str]) -> dict[str, DAG]:
@@ -147,45 +127,47 @@ def _operation(site: Site) -> dict[str, Any]:
     }
 
 
-def _called(task_id: str) -> dict[str, str]:
-    return {"task_id": task_id, "doc_md": _DOCS[task_id]}
-
-
-def _mapped(kind: type[operators.Mapped], task_id: str, parts: Any, **options: Any) -> Any:
-    """Return a task that is mapped over the parts that another one returns."""
-    return kind.partial(**_called(task_id), map_index_template=LABEL, **options).expand(part=parts.output)
+def _task(site: Site, kind: type[Any], name: str, parts: Any = None, **options: Any) -> Any:
+    """Return the task of a stage. `parts`: the task that returns the parts of a mapped one."""
+    stage = STAGES[name]
+    given = {"task_id": name, "doc_md": stage.page, **options}
+    if stage.pooled and site.airflow.pool:
+        given["pool"] = site.airflow.pool
+    if not stage.unit:
+        return kind(**given)
+    return kind.partial(**given, map_index_template=LABEL).expand(part=parts.output)
 
 
 def _add_tasks(site: Site) -> None:
     """Add the tasks of a site, in their order, to the DAG at hand."""
-    planned = operators.Plan(**_called(PLAN))
+    task = partial(_task, site)
+    planned = task(operators.Plan, PLAN)
     if any(section.waits for section in site.sections.values()):
         from sitemap_etl.airflow.waiting import AwaitSources  # it loads a provider, which other sites don't need
 
-        AwaitSources(**_called("wait"), look=operators.look) >> planned
-    pool = {"pool": site.airflow.pool} if site.airflow.pool else {}
-    extracted = _mapped(operators.Extract, "extract", planned, **pool)
+        task(AwaitSources, "wait", look=operators.look) >> planned
+    extracted = task(operators.Extract, "extract", planned)
     # Without parts, extract and all tasks after it are skipped in favour of this one. Tasks of extract that an earlier
     # try of the run had, and that are gone, do not count as skipped.
-    built = operators.Build(**_called("build"), trigger_rule="all_skipped", **pool)
+    built = task(operators.Build, "build", trigger_rule="all_skipped")
     # An empty merge, retransform or collect must not skip the tasks after it.
     unless_skipped = {"trigger_rule": "none_failed_min_one_success"}
-    decided = operators.Dividing(**_called("decide"), **unless_skipped)
-    retransformed = _mapped(operators.Mapped, "retransform", decided)
-    partitioned = operators.Dividing(**_called("partition"), **unless_skipped)
-    rendered = _mapped(operators.Mapped, "render", partitioned, **unless_skipped)
+    decided = task(operators.Dividing, "decide", **unless_skipped)
+    retransformed = task(operators.Mapped, "retransform", decided)
+    partitioned = task(operators.Dividing, "partition", **unless_skipped)
+    rendered = task(operators.Mapped, "render", partitioned, **unless_skipped)
     # If every section is kept, render is skipped and publish reports that.
     outlets = [assets.publishes(site.name)]
-    published = operators.Publish(**_called("publish"), trigger_rule="none_failed", outlets=outlets)
-    _mapped(operators.Ping, "ping", published)
+    published = task(operators.Publish, "publish", trigger_rule="none_failed", outlets=outlets)
+    task(operators.Ping, "ping", published)
     extracted >> decided >> partitioned
     retransformed >> partitioned
     [rendered, extracted >> built] >> published
     if any(section.keyed for section in site.sections.values()):
-        bucketed = operators.Dividing(**_called("buckets"))
+        bucketed = task(operators.Dividing, "buckets")
         extracted >> bucketed
-        _mapped(operators.Reading, "merge", bucketed) >> decided
+        task(operators.Reading, "merge", bucketed) >> decided
     if any(section.alternates for section in site.sections.values()):
-        clustered = operators.Dividing(**_called("clusters"))
+        clustered = task(operators.Dividing, "clusters")
         partitioned >> clustered
-        _mapped(operators.Mapped, "collect", clustered) >> operators.Stage(**_called("align")) >> rendered
+        task(operators.Mapped, "collect", clustered) >> task(operators.Stage, "align") >> rendered

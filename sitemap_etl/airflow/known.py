@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Place(Frozen):
-    """Place of the state and the reports of a site. `run_id`: our run there; `dag_run`: Airflow's name of it."""
+    """Location of a site's state and reports. `run_id`: our run; `dag_run`: Airflow's name for it."""
 
     address: str
     run_id: str

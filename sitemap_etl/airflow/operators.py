@@ -13,6 +13,7 @@ from sitemap_etl.airflow.compat import HAS_DEADLINES, conf, event_extra
 from sitemap_etl.airflow.links import RUN, ReportLink
 from sitemap_etl.airflow.loaded import site_of
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.runs.stages import STAGES
 
 Part = Sequence[int]
 """Numbers of the units of a mapped task (`sitemap_etl.runs.bundles`), as JSON."""
@@ -26,7 +27,8 @@ class Stage(BaseOperator):  # type: ignore[misc] # Airflow's types are not follo
     template_fields: ClassVar[Sequence[str]] = ()
 
     def execute(self, context: Context) -> Any:
-        """Run the call."""
+        if STAGES[self.task_id].pooled:
+            lineage.note_sources(self, site_of(context["dag"].dag_id).site)
         return performing.attempt_of_run(context, self.task_id, **self.arguments(context))
 
     def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - subclasses need the context
@@ -42,7 +44,6 @@ class Mapped(Stage):
         self.part = part
 
     def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
-        """Return the arguments of the call."""
         return {"bundle": list(self.part)}
 
 
@@ -50,7 +51,6 @@ class Reading(Mapped):
     """A mapped stage that may keep a section after its last try."""
 
     def arguments(self, context: Context) -> dict[str, Any]:
-        """Return the arguments of the call."""
         return {**super().arguments(context), "final": performing.is_last_try(context)}
 
 
@@ -58,29 +58,17 @@ class Dividing(Stage):
     """A stage that returns the parts of the next one."""
 
     def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
-        """Return the arguments of the call."""
         return {"most": most_tasks()}
 
 
 class Extract(Reading):
     """Reads parts of a source, and makes their rows canonical."""
 
-    def execute(self, context: Context) -> Any:
-        """Run the call."""
-        lineage.note_sources(self, site_of(context["dag"].dag_id).site)
-        return super().execute(context)
-
 
 class Build(Stage):
     """Does everything from extract to render, of a small site."""
 
-    def execute(self, context: Context) -> Any:
-        """Run the call."""
-        lineage.note_sources(self, site_of(context["dag"].dag_id).site)
-        return super().execute(context)
-
     def arguments(self, context: Context) -> dict[str, Any]:
-        """Return the arguments of the call."""
         return {"final": performing.is_last_try(context)}
 
 
@@ -88,15 +76,11 @@ class Ping(Mapped):
     """Notifies search engines."""
 
     def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
-        """Return the arguments of the call."""
         return {"numbers": list(self.part)}
 
 
-class Plan(BaseOperator):  # type: ignore[misc] # as above
+class Plan(Stage):
     """Plans the run. Returns the parts of extract, and none for a small site."""
-
-    ui_color = Stage.ui_color
-    template_fields: ClassVar[Sequence[str]] = ()
 
     def execute(self, context: Context) -> list[Part]:
         """Begin the run."""
@@ -116,11 +100,9 @@ class Plan(BaseOperator):  # type: ignore[misc] # as above
         return parts
 
 
-class Publish(BaseOperator):  # type: ignore[misc] # as above
+class Publish(Stage):
     """Asks the gates and publishes. Returns the parts of ping."""
 
-    ui_color = Stage.ui_color
-    template_fields: ClassVar[Sequence[str]] = ()
     operator_extra_links = (ReportLink(),)
 
     def execute(self, context: Context) -> list[Part]:
@@ -139,7 +121,7 @@ class Publish(BaseOperator):  # type: ignore[misc] # as above
 def look(context: Context) -> datetime | None:
     """Return when to look again at the sources that a run waits for, or None."""
     began = context["dag_run"].start_date.isoformat()
-    found = performing.attempt(context, "next_look", **asked(context), began=began)
+    found = performing.attempt(context, "wait", **asked(context), began=began)
     return None if found is None else datetime.fromisoformat(found)
 
 

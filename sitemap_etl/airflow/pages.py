@@ -56,7 +56,7 @@ def make_pages() -> FastAPI:
 
 
 def not_shown(request: Request, why: Exception) -> Response:
-    """Return the page that says why there is no other."""
+    """Return the page with the reason for which there is nothing to show."""
     assert isinstance(why, NotShown)
     return _html(render_note(request.path_params["dag_id"], why.headline, str(why)), why.status)
 
@@ -130,7 +130,7 @@ def _demand_site(session: Session, dag_id: str) -> None:
 
 
 def _read(place: Place, key: str, *, under_way: bool = False) -> str:
-    """Return a page of the reports. `under_way`: its run has not come to its end. Raises NotShown."""
+    """Return a page of the reports. `under_way`: its run has not come to its end. Raise NotShown."""
     found = read_page(place.address, key)
     if isinstance(found, bytes):
         return found.decode("utf-8", "replace")

@@ -52,7 +52,7 @@ def perform(found: SiteFile, call: str, arguments: Mapping[str, Any], **fields: 
 
 
 def run_key(context: Mapping[str, Any]) -> str:
-    """Return the key that `plan` left for the tasks of this run. Raises Refused if it left none."""
+    """Return the key that `plan` left for the tasks of this run. Raise Refused if it left none."""
     found = context["ti"].xcom_pull(task_ids=PLAN, key=RUN)
     if found is None:
         raise Refused(

@@ -46,7 +46,7 @@ def on_dag_run_running(dag_run: DagRun) -> None:
 
 
 def demand_pools(missing: Sequence[str] | None) -> None:
-    """Raises ConfigError where pools are missing, because tasks would wait for them for ever."""
+    """Raise `ConfigError` if pools are missing. Tasks would wait for them forever."""
     if missing:
         raise ConfigError(
             f"airflow.pool: Airflow has no pool {', '.join(missing)}, and never starts a task that needs it. Create it "

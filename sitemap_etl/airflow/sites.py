@@ -1,4 +1,4 @@
-"""Each site in a line: what its runs have left, or where that can't be read, what Airflow knows."""
+"""The page of all sites: a line for each, from the state of its runs, or from Airflow if the state can't be read."""
 
 from __future__ import annotations
 

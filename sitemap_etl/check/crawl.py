@@ -33,8 +33,8 @@ _FIRST: Final = {"robots": 0, "index": 1}
 
 @dataclass
 class Work:
-    """A file to read. `kind`: its apparent kind, if that was looked at before. `parent` is the number
-    of the file that lists it, `listed` how it does.
+    """A file to read. `kind`: its apparent kind, if known. `parent` is the number of the file that lists it, `listed`
+    how it does.
     """
 
     source: Source

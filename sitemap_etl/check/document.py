@@ -303,7 +303,9 @@ def _encoding(name: str) -> str:
     usual = codec_of(name or "utf-8")
     if usual is None:
         return name.lower()
-    return {"ascii": "utf-8", "utf-16-le": "utf-16", "utf-16-be": "utf-16"}.get(usual, usual)
+    if name.lower() in _UTF8:
+        return "utf-8"
+    return "utf-16" if usual in ("utf-16-le", "utf-16-be") else usual
 
 
 def _head(data: bytes) -> str:

@@ -326,7 +326,7 @@ class Fetcher:
             return {}
 
     def _heard(self, host: _Host, found: Fetched) -> float | None:
-        """Learn from an answer how often the host may be asked; the seconds that it asks to wait."""
+        """Adapt the pace of a host to its answer. Return the seconds that it asks to wait, or None."""
         wait = found.retry_after(datetime.now(UTC)) if found.status in _AGAIN else None
         with self._lock:
             host.silent = 0

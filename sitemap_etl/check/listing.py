@@ -27,7 +27,7 @@ _NO_ADDRESS: Final = "it was not read: its address does not begin with http:// o
 class Listing:
     """One file. `problem` says why it could not be read completely; "" if it was.
 
-    `within`: the index or the robots.txt that names it, "" where none does. `read`: it was wanted.
+    `within`: the index or the robots.txt that names it, "" if none does. `read`: it was wanted.
     """
 
     name: str

@@ -45,7 +45,7 @@ _SUSPECTED: Final = {
     "loc with the host in its path": "loc-host-in-path",
     "loc with an escaped backslash": "loc-backslash",
 }
-"""Codes of what a run notes; `loc-escaped-twice` and raw backslashes are found with the characters."""
+"""Codes for the notes of a run. `loc-escaped-twice` and raw backslashes are found with the characters."""
 _LOCAL_NAMES: Final = re.compile(
     r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
 )
@@ -80,7 +80,8 @@ class Place:
 def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: str = "out-of-scope") -> None:
     """Report mistakes in the URLs: `locs` as written (a string array, none blank), `offsets` their positions.
 
-    `place` is filled in. `scope`: the code of those that are not below the file's folder; "" where they need not be.
+    `place` is filled in. `scope`: the code for URLs that are not below the file's folder, or "" if any folder is
+    allowed.
     """
     if not len(locs):
         return
@@ -317,7 +318,7 @@ def _bad_characters(urls: Any) -> np.ndarray:
 
 
 def _suspected(locs: Any, offsets: np.ndarray, faults: Faults, home: str) -> None:
-    """Report URLs that are most likely not as they were meant, as a run notes them."""
+    """Report URLs that are probably mistakes, like the notes of a run."""
     wrong = made_of_no_address(locs, home)
     faults.rows("loc-no-address", wrong, locs, offsets)
     for note, mask in suspected(locs, home):

@@ -51,7 +51,7 @@ _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "appli
 ROWS: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 """The texts as written, without surrounding whitespace; a missing lastmod is null."""
 _ENDLESS: Final = 1 << 16
-"""Characters of a URL that are looked at."""
+"""Maximum length of a URL that is examined."""
 _ASKED: Final = 10_000_000
 """URLs that match some rule of a robots.txt times its rules, as many as are asked: a few seconds."""
 _JUDGED: Final = 20
@@ -59,7 +59,7 @@ _JUDGED: Final = 20
 _TEXTUAL: Final = re.compile(r"\s*text/|[^;]*xml", re.IGNORECASE)
 """The types that have an encoding; of packed data it says nothing."""
 RulesOf = Callable[[str, str], "RobotsRules | None"]
-"""Origin, and the one that served the file which lists its URLs ("" where it did not come over HTTP) → the rules of
+"""Origin, and the one that served the file which lists its URLs ("" if it did not come over HTTP) → the rules of
 its robots.txt, None if it has none, or if it is not known."""
 
 
@@ -92,7 +92,7 @@ class Reading:
     status: str = ""
     """The code of the fault that kept it from being read; "" if it was read."""
     is_whole: bool = True
-    """Whether all of it was read."""
+    """True if the whole file was read."""
     answered: int = 0
     """The status of its answer over HTTP."""
     served: str = ""
@@ -166,7 +166,7 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
 
 
 def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[bytes, bool]:
-    """Return the file's own bytes, at most `max_bytes`, and whether they are all of it."""
+    """Return the file's own bytes, at most `max_bytes`, and True if these are all its bytes."""
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
@@ -332,7 +332,7 @@ def read(
     rows: bool = False,
     draw: Callable[[Any], np.ndarray] | None = None,
 ) -> Reading:
-    """Everything that one file says about itself.
+    """Read one file and return its findings and facts.
 
     `held`: the room that it takes. `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted
     too. `draw`: gives the rows of a sample.

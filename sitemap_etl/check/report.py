@@ -200,7 +200,7 @@ class Report:
 
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found. `pages`: those that were visited.
-    `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
+    `ended`: why it ended before all files were read, "" if it did not; `interrupted`: by Ctrl-C or a signal.
     `unwritten`: why the file of `--state` could not be written, "" if it was.
     """
 
@@ -218,7 +218,7 @@ class Report:
     unwritten: str = ""
 
     def sort(self) -> None:
-        """Worst first; then by file and line, so that the same input gives the same report."""
+        """Sort the findings: worst first, then by file and line. The same input gives the same report."""
         place = {stats.file: number for number, stats in enumerate(self.files)}
         rank = {severity: number for number, severity in enumerate(SEVERITIES)}
         order = {code: number for number, code in enumerate(CODES)}
@@ -305,8 +305,8 @@ class Report:
         return Affected(urls, at_least, sum(stats.kind == "unread" for stats in self.files))
 
     def exit_code(self, fail_on: Literal["error", "warning"] = "error") -> int:
-        """130 if it was interrupted, 70 where sitemap-etl itself failed on a file, 1 where a finding that is not known
-        is as bad as `fail_on` or worse, else 0.
+        """Return 130 if the check was interrupted, 70 after a defect, 1 for a new finding of at least `fail_on`, else
+        0.
         """
         if self.interrupted:
             return 130
@@ -367,7 +367,7 @@ class Lines:
         return int(self._newlines(block)[line - 2 - int(self._before[block])]) + 1
 
     def place(self, offset: int) -> tuple[int, int]:
-        """(line, column), both from 1; the column counts bytes."""
+        """Return (line, column) of an offset, both from 1. The column counts bytes."""
         line = int(self.numbers(np.array([offset]))[0])
         return line, offset - self._begin(line) + 1
 

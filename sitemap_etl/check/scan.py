@@ -58,8 +58,8 @@ class Name(NamedTuple):
 class Scan:
     """The elements of a document, in its order; all arrays have one value an element.
 
-    `name` is an index into `names`, `depth` 1 for the root, `parent` the parent's index (-1 for the root),
-    `start` the byte offset of its "<". `leaf` holds where there is text only (or nothing) inside.
+    `name` is an index into `names`, `depth` 1 for the root, `parent` the parent's index (-1 for the root), `start` the
+    byte offset of its "<". `leaf`: True for elements without child elements.
     """
 
     names: list[Name]
@@ -130,7 +130,7 @@ class Scan:
 
 
 def scan(document: Flat) -> Scan:
-    """Return the elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
+    """Return the elements of a document that is UTF-8, well-formed and has a root. Raise `TooDeep`."""
     data = document.marked
     bytes_ = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(bytes_ == ord("<")).astype(np.int32)
@@ -186,7 +186,7 @@ def _ends(data: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[bytes, np.
 
 
 def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
-    """Tags and gaps in turn, without copying: piece 2i is tag i, piece 2i + 1 the text after it."""
+    """Return tags and gaps in turn, without copying: piece 2i is tag i, piece 2i + 1 the text after it."""
     offsets = np.empty(2 * len(starts) + 1, np.int32)
     offsets[0:-1:2] = starts
     offsets[1::2] = ends + 1
@@ -234,7 +234,7 @@ def _heads(tags: Any) -> Any:
 
 
 def _parents(depth: np.ndarray) -> np.ndarray:
-    """For each element the last one before it that is a level higher."""
+    """Return the parent of each element: the last element before it that is one level higher. -1 for the root."""
     parent = np.full(len(depth), -1, np.int32)
     above = np.flatnonzero(depth == 1)
     for level in range(2, int(depth.max()) + 1):
@@ -245,7 +245,7 @@ def _parents(depth: np.ndarray) -> np.ndarray:
 
 
 def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, str]]:
-    """Text in gaps that should hold blanks only."""
+    """Return position and text of the gaps that contain text although only blanks are allowed there."""
     texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
     odd = np.flatnonzero(mask_of(pc.match_substring_regex(texts.dictionary, _FILLED)))
     if not len(odd):
@@ -258,9 +258,9 @@ def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, 
 
 
 def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
-    """Prefix ("" for the default) and namespace of every declaration, and whether it stands on the root.
+    """Return prefix ("" for the default) and namespace of every declaration, and whether it is on the root.
 
-    `data` is marked, so that a "<" begins a tag. However many there are, each byte is looked at a few times.
+    `data` is marked, so that a "<" begins a tag. However many there are, each byte is read a few times.
     """
     root, done = True, 0
     at = data.find(b"xmlns")
@@ -309,7 +309,7 @@ def flat(data: bytes, *, scoped: bool = False) -> Flat:
 
 
 def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list[Name], np.ndarray]:
-    """Names and their numbers, one an element, with the namespace that each element is in, as a parser finds it."""
+    """Return the names with their namespaces, and the number of each element's name."""
     scope: dict[str, list[str]] = defaultdict(list, {"xml": [_XML], "": [""]})
     declared: list[tuple[str, ...]] = []
     numbers: dict[str | None, int] = {}
@@ -372,7 +372,7 @@ def _end(data: bytes, begin: int) -> int:
 
 
 def resolved(texts: Any) -> Any:
-    """Return the texts with entities and marks resolved; only rows that hold one are looked at."""
+    """Return the texts with entities and marks resolved; only rows with an entity are examined."""
     care = pc.match_substring_regex(texts, "[&\x01-\x04]")
     if not pc.any(care).as_py():
         return texts

@@ -46,7 +46,7 @@ Parts = dict[str, tuple[np.ndarray, np.ndarray]]
 class Part(Frozen):
     """An element inside of another.
 
-    `blank`: it counts as missing where it has no text. `wanted`: what `fits` asks for. `code`: of a value that does not
+    `blank`: it counts as missing if it has no text. `wanted`: what `fits` asks for. `code`: of a value that does not
     fit; the shape's by default. `tag`: a pattern that its tag must match, and what that asks for. `attributes`: those
     it may have.
     """

@@ -87,7 +87,7 @@ class Room:
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Room for one file, none of it taken yet; all of it is given back at the end."""
+        """Reserve memory for one file until the end of the block. At first it is empty."""
         held = Held(self)
         try:
             yield held
@@ -291,7 +291,7 @@ class Given:
     """One target, with the name that was given, without a password.
 
     A shelf with the key of the one file ("" for all of it), or an address with the user name and password that it is
-    asked with; else `problem` is what is wrong with it.
+    asked with; else `problem` says why it can't be read.
     """
 
     name: str
@@ -303,9 +303,9 @@ class Given:
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """Return the sources of the targets. Raises `ConfigError` with all that is wrong where nothing of it can be read.
+    """Return the sources of the targets. Raise `ConfigError` with all problems if no target can be read.
 
-    Where only a bucket that does not answer was given, its error is raised.
+    If only a bucket that does not answer was given, its error is raised.
     """
     found: list[Given] = []
     errors: list[SitemapEtlError] = []

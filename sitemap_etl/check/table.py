@@ -212,7 +212,7 @@ def _end(report: Report, totals: list[Total], console: Console, width: int) -> N
 
 
 def _notes(report: Report, totals: list[Total]) -> Iterable[str]:
-    """Sentences below the summary."""
+    """Yield the sentences below the summary."""
     yield from map(visible, report.notes)
     affected = report.affected()
     if affected.urls:

@@ -9,6 +9,7 @@ options, values, pages       shared options; types of values; groups and help pa
 output                       everything that is printed, and its encoding
 completion                   completion by a shell
 show, plan, explain, columns printed results
+supervision, deaths          a run as a child process, and the report if it is killed
 progress, bars, logs         progress on stderr: lines, bars on a terminal, lines of JSON
 loading                      what is imported, at less cost
 endings, interruption, streams  errors as messages and exit codes; Ctrl-C; output that nobody reads
@@ -17,12 +18,13 @@ endings, interruption, streams  errors as messages and exit codes; Ctrl-C; outpu
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
+
+from sitemap_etl.cli.supervision import is_wanted, supervise
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -34,11 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        from sitemap_etl.cli.endings import run
+        code = supervise() if arguments is None and is_wanted(given) else None
+        if code is None:
+            from sitemap_etl.cli.endings import run
 
-        code = run(given)
+            code = run(given)
     except KeyboardInterrupt:  # before there was anything to interrupt
-        code = _interrupted(given)
+        code = _ended(given, "Interrupted. Nothing was done.", "interrupted", 130)
+    except Exception as error:
+        from sitemap_etl.memory import ran_out
+
+        if not ran_out(error):
+            raise
+        code = _ended(given, "Out of memory. Nothing was done.", "machine", 3)
     finally:
         signal.signal(signal.SIGTERM, before)
         atexit.unregister(_end)
@@ -52,13 +62,14 @@ def _end() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _interrupted(arguments: Sequence[str]) -> int:
-    """Report that somebody interrupted a command that had not begun. Return its exit code."""
-    said = "Interrupted. Nothing was done."
+def _ended(arguments: Sequence[str], said: str, kind: str, code: int) -> int:
+    """Report why a command ended that had not begun. Return its exit code."""
     if "--json" in arguments:
-        print(json.dumps({"status": "failed", "error": said, "kind": "interrupted", "exit": 130}))
+        import json
+
+        print(json.dumps({"status": "failed", "error": said, "kind": kind, "exit": code}))
     print(said, file=sys.stderr)
-    return 130
+    return code
 
 
 __all__ = ["main"]

@@ -42,7 +42,7 @@ class Configured(Page):
 def _beneath(command: Configured, path: str | None, *, isolated: bool) -> dict[str, Any]:
     """Return the values of the config file by parameter name.
 
-    The file is the one that `--config` names, or the nearest one. Raises ConfigError.
+    The file is the one that `--config` names, or the nearest one. Raise ConfigError.
     """
     if path is not None and isolated:
         raise ConfigError("--config and --isolated exclude each other; use one of them")
@@ -109,7 +109,7 @@ def _table(data: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _values(command: Configured, file: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the value of each parameter as its option takes it. Raises ConfigError with every mistake of the file."""
+    """Return the value of each parameter as its option takes it. Raise ConfigError with every mistake of the file."""
     known = keys_of(command.params)
     values: dict[str, Any] = {}
     problems = []

@@ -22,7 +22,7 @@ def complete(command: click.Command, instruction: str) -> int:
 
 
 def shell() -> str:
-    """Return the name of the shell that runs the command. Raises ConfigError if it has no completion."""
+    """Return the name of the shell that runs the command. Raise ConfigError if it has no completion."""
     try:
         name, _ = shellingham.detect_shell()
     except shellingham.ShellDetectionFailure:

@@ -17,6 +17,7 @@ from sitemap_etl.cli.output import put_error, put_json
 from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
+from sitemap_etl.memory import limit_in_words, ran_out
 from sitemap_etl.stages.about import afresh
 
 INTERRUPTED: Final = 130
@@ -38,6 +39,12 @@ def run(arguments: Sequence[str]) -> int:
     interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
+
+
+def fail(arguments: Sequence[str], error: SitemapEtlError) -> int:
+    """Report an error that ended a command in another process. Return its exit code."""
+    with lasting():
+        return _Call(arguments).tell(error)
 
 
 def _whole(call: _Call, code: int) -> int:
@@ -109,6 +116,9 @@ class _Call:
     def tell(self, error: BaseException, *, interrupted: bool = False) -> int:
         """Report the error that ended the call. Return its exit code."""
         match error:
+            case _ if ran_out(error):
+                text = f"Out of memory. {_VALID}; run again with --jobs 1{limit_in_words()}"
+                code = self.end(text, "machine", _NO_ROOM)
             case SitemapEtlError():
                 code = self.fail(error)
             case KeyboardInterrupt() | click.Abort():
@@ -120,8 +130,6 @@ class _Call:
                 code = self.end(
                     f"{error.strerror or error}{where}. {_VALID}; fix that and run again", "machine", _NO_ROOM
                 )
-            case MemoryError():
-                code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _NO_ROOM)
             case _ if interrupted:  # an import that was broken off fails in ways of its own
                 code = self.stop()
             case _:

@@ -15,7 +15,7 @@ _ROWS: Final = 5
 
 
 def show_answers(answers: Sequence[Explained]) -> None:
-    """One block per URL, separated by blank lines."""
+    """Print one block for each URL, separated by blank lines."""
     for at, answer in enumerate(answers):
         if at:
             put("")

@@ -34,6 +34,8 @@ A process that waits and shows its progress uses less.
 """
 _SECOND: Final = 0.3
 """Seconds within which the main thread handles a second signal, unless a driver blocks it."""
+_ONE: Final = 0.2
+"""Seconds within which signals count as one: `timeout` and a supervisor send the same signal twice."""
 
 
 class Interruption:
@@ -47,6 +49,7 @@ class Interruption:
         self._within = within
         self._ending = threading.Lock()
         self.asked = False
+        self._first = 0.0
 
     @contextmanager
     def heard(self) -> Iterator[None]:
@@ -76,9 +79,10 @@ class Interruption:
         if self._ending.locked():
             return
         if self.asked:
-            self._end()
+            if time.monotonic() - self._first > _ONE:
+                self._end()
             return
-        self.asked = True
+        self.asked, self._first = True, time.monotonic()
         if sys.stderr.isatty():
             put_error("")
             put_error("Stopping after the current step. Press Ctrl-C again to stop at once.")
@@ -94,9 +98,12 @@ class Interruption:
                 data = os.read(reader, 64)
                 if 0 in data:
                     return
-                signals += sum(byte in _SIGNALS for byte in data)
-                first = first or time.monotonic()
-                second = time.monotonic() if signals > 1 and not second else second
+                now = time.monotonic()
+                if first and now - first <= _ONE:
+                    continue
+                signals += 1
+                first = first or now
+                second = now if signals > 1 and not second else second
                 continue
             used.append(time.process_time())
             idle = len(used) > _STEPS and used[-1] - used[0] < _AT_WORK * _STEPS * _STEP

@@ -69,14 +69,14 @@ log_option = click.option(
 
 
 def progress_of(*, quiet: bool, verbose: bool, log_format: LogFormat) -> Bars:
-    """Return the progress display for these options. Raises ConfigError if they contradict each other."""
+    """Return the progress display for these options. Raise ConfigError if they contradict each other."""
     if quiet and verbose:
         raise ConfigError("--quiet and --verbose contradict each other: give one of them")
     return Bars(quiet=quiet, verbose=verbose, as_json=log_format is LogFormat.json)
 
 
 def read_site(path: Path) -> Site:
-    """Load a site file. Raises ConfigError with every mistake."""
+    """Load a site file. Raise ConfigError with every mistake."""
     from sitemap_etl.config import load
     from sitemap_etl.runs.work import demand_default
 
@@ -93,7 +93,7 @@ def environment_of(bars: Bars, site_file: Path) -> Environment:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Parse the time of `--now`. Raises ConfigError."""
+    """Parse the time of `--now`. Raise ConfigError."""
     if text is None:
         return None
     from sitemap_etl.stages.clock import written

@@ -10,19 +10,18 @@ from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summar
 
 _NAMES: Final = 6
 """Number of files that are named. The others are only counted."""
-_GATES: Final = 16
-"""Number of gates that passed and are shown, the nearest to their limits first."""
 
 
 def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
-    """Changes with examples, files to write and delete, gates with their margins."""
+    """Yield changes with examples, files to write and delete, and gates."""
     for section, kinds in summary.examples.items():
         for kind, examples in kinds.items():
             count = summary.sections[section].of(kind) if section in summary.sections else len(examples)
             yield f"{section}: {count:,} {kind}"
             yield from (f"  {loc}" for loc in examples)
     yield _files("to write", plan.files)
-    yield _files("to delete", plan.delete)
+    if plan.delete:
+        yield _files("to delete", plan.delete)
     if plan.retire:
         yield _files("no longer listed, to be deleted after two days", plan.retire)
     yield f"files: {plan.unchanged:,} unchanged"
@@ -32,14 +31,22 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     if plan.interrupted:
         yield "files: an earlier publish was interrupted; its files are written again where necessary"
     yield ""
-    gates = list(summary.gates)
-    if len(gates) > _GATES:
-        nearest = sorted(range(len(gates)), key=lambda at: -_fullness(gates[at]))[:_GATES]
-        gates = [gate for at, gate in enumerate(gates) if at in nearest or gate.status != "ok"]
-    yield from in_columns(["gate", "now", "limit", "margin", "status"], [_gate(gate) for gate in gates], width)
-    if len(gates) < len(summary.gates):
-        yield f"and {len(summary.gates) - len(gates):,} more gates, further from their limits"
+    yield from _gates(summary.gates, width)
     yield ""
+
+
+def _gates(gates: Sequence[Gate], width: int) -> Iterator[str]:
+    """Yield a table of the gates that did not pass, and a line for the others."""
+    failed = [_gate(gate) for gate in gates if gate.status != "ok"]
+    if failed:
+        yield from in_columns(["gate", "now", "limit", "margin", "status"], failed, width)
+    passed = [gate for gate in gates if gate.status == "ok"]
+    if passed:
+        what = f"{'other ' if failed else ''}{'gate' if len(passed) == 1 else 'gates'}"
+        nearest = max(passed, key=_fullness)
+        name, now, limit, *_ = _gate(nearest)
+        rest = f", nearest to its limit: {name} ({now}, limit {limit})" if _fullness(nearest) else ""
+        yield f"{len(passed):,} {what} passed{rest}"
 
 
 def beside(summary: Summary, done: str) -> Iterator[str]:
@@ -72,9 +79,7 @@ def _gate(gate: Gate) -> list[str]:
     value, limit = gate.value, gate.limit
     if gate.name.endswith("min_urls"):
         return [gate.name, f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate.status]
-    # With few URLs, a percentage means nothing, so the gate passes whatever the share is.
-    margin = "too few URLs" if gate.status == "ok" and value > limit else _percent(limit - value)
-    return [gate.name, _percent(value), _percent(limit), margin, gate.status]
+    return [gate.name, _percent(value), _percent(limit), _percent(limit - value), gate.status]
 
 
 def _percent(share: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sitemap_etl import trail
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli.loading import loading
 from sitemap_etl.cli.logs import Level, put_line
@@ -118,6 +119,8 @@ def run(
 
             check_target(against)
         site = read_site(site_file)
+        noted = None if metrics is None else str(metrics)
+        trail.works_on(site_file=str(site_file.absolute()), dry_run=dry_run, metrics=noted)
         fixed = moment(now)
         options = Options(
             sections=section,
@@ -221,10 +224,10 @@ def rollback(
     log_format: LogFormat,
     as_json: bool,
 ) -> None:
-    """Publish an older set again, from its snapshots, as a new run.
+    """Publish an older release again, from its snapshots, as a new run.
 
-    No source is read. Of the gates, max_drop and min_urls apply. The next run starts from the restored set: if the
-    cause is not fixed by then, it is published again.
+    No source is read. Only the gates max_drop and min_urls apply. The next run starts from the restored release. If the
+    cause is not fixed by then, the bad data is published again.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.local import ping_locally

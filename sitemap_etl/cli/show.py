@@ -11,6 +11,7 @@ from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.output import put, put_headline, put_text, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
+from sitemap_etl.report.paper import duration
 from sitemap_etl.state.records import COUNTED, Attempt, KeptSet, Summary
 from sitemap_etl.urls import NOTES
 
@@ -23,6 +24,9 @@ _HEADLINES: Final = {
     "failed": "Failed",
 }
 _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS, **NOTES}
+_CHANGES: Final = ("added", "changed", "removed")
+_MOST: Final = 3
+"""Sections with the most changes that are named below a longer table."""
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
@@ -37,7 +41,8 @@ def headline(summary: Summary) -> str:
     """Return how a run ended, in a few words."""
     if summary.status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
-        return f"Published. {len(failed)} of {len(summary.engines)} engines failed: {', '.join(failed)}"
+        engines = f"{len(summary.engines)} engine{'' if len(summary.engines) == 1 else 's'}"
+        return f"Published. {len(failed)} of {engines} failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
     if summary.rolled_back_to is not None:
@@ -77,6 +82,22 @@ def _lines(summary: Summary, site_file: str, width: int, *, staged: bool) -> Ite
         yield from comparison_lines(summary.against)
     if staged and summary.status == "dry_run" and not summary.error and not summary.options.limit:
         yield for_file(f"to publish exactly this: sitemap-etl publish {SITE_FILE} {summary.run_id}", site_file)
+    yield from _most_changed(summary)
+    if "total" in summary.seconds:
+        yield f"time: {duration(summary.seconds['total'])}"
+
+
+def _most_changed(summary: Summary) -> Iterator[str]:
+    """Yield the three sections with the most changes, if there are more sections than that."""
+    changes = {
+        name: [f"{counts.of(kind):,} {kind}" for kind in _CHANGES if counts.of(kind)]
+        for name, counts in sorted(
+            summary.sections.items(), key=lambda each: sum(map(each[1].of, _CHANGES)), reverse=True
+        )
+    }
+    most = [f"{name} ({', '.join(kinds)})" for name, kinds in changes.items() if kinds][:_MOST]
+    if most and len(summary.sections) > _MOST:
+        yield f"most changes: {', '.join(most)}"
 
 
 def _reasons(summary: Summary) -> Iterator[str]:

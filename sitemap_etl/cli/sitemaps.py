@@ -311,7 +311,7 @@ def check(
 
 
 def _explain(context: click.Context, code: str, form: Format) -> None:
-    """Print the explanation of a code. Raises ConfigError if there is none, or if the call names targets as well."""
+    """Print the explanation of a code. Raise ConfigError if there is none, or if the call names targets as well."""
     from sitemap_etl.check.explanations import explain, explained
 
     source = context.get_parameter_source("targets")
@@ -325,7 +325,7 @@ def _explain(context: click.Context, code: str, form: Format) -> None:
 
 
 def _form(context: click.Context, form: Format, *, as_json: bool) -> Format:
-    """Return the report's format. Raises ConfigError if the command line names two."""
+    """Return the report's format. Raise ConfigError if the command line names two."""
     source = context.get_parameter_source("form")
     if as_json and form is not Format.json and source is not None and source.name == "COMMANDLINE":
         raise ConfigError(f"--json and --format {form} exclude each other; use one of them")
@@ -333,7 +333,7 @@ def _form(context: click.Context, form: Format, *, as_json: bool) -> Format:
 
 
 def _examples(text: str) -> int | None:
-    """Return the number of examples, or None for all. Raises ConfigError."""
+    """Return the number of examples, or None for all. Raise ConfigError."""
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
@@ -368,7 +368,7 @@ def _patterns(texts: tuple[str, ...]) -> list[str]:
 
 
 def _known(baseline: Path | None, *, write: bool) -> Any:
-    """Return the known findings. Raises ConfigError if there is no baseline to read."""
+    """Return the known findings. Raise ConfigError if there is no baseline to read."""
     if baseline is None and write:
         raise ConfigError("--write-baseline needs --baseline FILE")
     if baseline is None or write:
@@ -419,7 +419,7 @@ def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared
 
 
 def _header(text: str) -> tuple[str, str]:
-    """Split a header into name and value. Raises ConfigError without the value, which can be a secret."""
+    """Split a header into name and value. Raise ConfigError without the value, which can be a secret."""
     name, colon, value = text.partition(":")
     if not colon:
         raise ConfigError("--header: expected 'Name: value', with a colon after the name")

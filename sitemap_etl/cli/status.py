@@ -30,7 +30,9 @@ MOST_AGE: Final = 87_672.0
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _PLAIN: Final = "_.-=+*#%"
 _MORE: Final = 3
-"""Lines of a problem after its first: a refusal says where most of it is, how to look, and how to publish anyway."""
+"""Lines of a problem after its first: a refusal names the most affected path, and the commands to look and to publish
+anyway.
+"""
 _SHOWN: Final = 3
 """Failed runs that are shown one by one."""
 

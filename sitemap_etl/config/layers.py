@@ -25,7 +25,7 @@ class Layers:
     reported: set[KeyPath] = field(default_factory=set)  # where a mistake was found: one for each value is enough
 
     def add(self, path: KeyPath, said: str) -> None:
-        """Notes a mistake at a key path: `file:line: key path: mistake`."""
+        """Note a mistake at a key path: `file:line: key path: mistake`."""
         if path in self.reported:
             return
         self.reported.add(path)
@@ -56,7 +56,7 @@ def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> 
     """Return the file and all that it extends, as one. Values at `later` (key paths of `tree.later_paths`) keep their
     `${…}`.
 
-    ConfigError where a file of the chain can't be read at all; other mistakes are in `problems`.
+    ConfigError if a file of the chain can't be read at all; other mistakes are in `problems`.
     """
     documents: list[tuple[str, reader.Document]] = []
     shown, file = str(path), Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links

@@ -104,7 +104,7 @@ def _text_of(file: str, path: KeyPath, found: layers.Layers) -> str:
 
 
 def _misplaced(found: layers.Layers) -> set[KeyPath]:
-    """Takes out the keys that stand beside a section's name and not below it, with one mistake for all of a section.
+    """Remove keys that are beside a section's name instead of below it, with one mistake for each section.
 
     `pages:` has nothing then, and `from:` looks like another section.
     """

@@ -130,7 +130,7 @@ class Exchange:
         """Return the answer to a request; `what` names it in messages: "submitting https://…/sitemap.xml".
 
         429, 408, 5xx and what `busy` recognises are retried, after Retry-After if it is sent. `once`: a request that
-        may have arrived is not repeated here. Raises `Unavailable` (`Later`, `Unanswered`) and `Refused`.
+        may have arrived is not repeated here. Raise `Unavailable` (`Later`, `Unanswered`) and `Refused`.
         """
         place = self.redact(origin_of(url))
         for attempt in range(len(BACKOFF) + 1):
@@ -162,7 +162,7 @@ class Exchange:
         raise AssertionError("the last attempt returns or raises")
 
     def until(self, moment: datetime) -> None:
-        """Wait until a time that an earlier attempt was given. Raises `Later` if that is too long."""
+        """Wait until a time that an earlier attempt was given. Raise `Later` if that is too long."""
         wait = (moment - self.clock()).total_seconds()
         if wait > 0:
             if not self._may_wait(wait):

@@ -22,8 +22,8 @@ PASSWORD: Final = "{password}"  # noqa: S105 the name of a placeholder, not a se
 class HttpPing(HttpEngine[settings.HttpPing]):
     """`ping.http_ping`.
 
-    `login` and `password`, which a `connection` may give, go where `{login}` and `{password}` stand; where neither
-    does, as HTTP Basic.
+    `login` and `password`, which a `connection` can contain, replace `{login}` and `{password}`. Without these, they
+    are sent as HTTP Basic.
     """
 
     name: ClassVar[str] = "http_ping"

@@ -32,6 +32,8 @@ WORDS: Final = {
     422: "some URLs are not on this host, or the key does not match",
 }
 """Meanings of the statuses (indexnow.org, "Response format")."""
+UNVERIFIED: Final = "SiteVerificationNotCompleted"
+"""`errorCode` of a 403 while the engine has not read the key file yet, for minutes after a key is new."""
 
 
 class IndexNow(HttpEngine[settings.IndexNow]):
@@ -104,6 +106,7 @@ class _Work:
     given_up: int
     requests: int = 0
     key_pending: bool = False
+    unverified: bool = False
 
     def carry_out(self) -> Answer:
         """Send the URLs that can be sent now, and report the URLs that stay pending."""
@@ -118,6 +121,9 @@ class _Work:
             self._verify_key()
         for begin in range(0, sending.num_rows, INDEXNOW_URLS):
             self._send(sending.slice(begin, INDEXNOW_URLS), held, recent)
+            if self.unverified:
+                sending = sending.slice(0, begin)
+                break
         if sending.num_rows == ready.num_rows:
             self.waiting = finish(self.waiting, held)
         while self.waiting and not self.waiting[0].left:
@@ -149,6 +155,12 @@ class _Work:
             self._count(today)
             self._save(recent)
             raise
+        if reply.status == 403:
+            self.unverified = True
+            recent.refused()
+            self._count(today)
+            self._save(recent)
+            return
         self.key_pending |= reply.status == 202
         recent.taken(self.exchange.clock().timestamp())
         self.waiting = advance(self.waiting, batch, held)
@@ -172,7 +184,7 @@ class _Work:
             headers={"Content-Type": "application/json; charset=utf-8"},
         )
         self.requests += 1
-        if reply.status in (200, 202):
+        if reply.status in (200, 202) or (reply.status == 403 and _error_code(reply) == UNVERIFIED):
             return reply
         raise Refused(
             f"{batch.num_rows:,} URLs were refused: {WORDS.get(reply.status, 'no known reason')} ({reply.said()}). "
@@ -227,7 +239,11 @@ class _Work:
         waits = []
         if over:
             left = "1 URL is" if over == 1 else f"{over:,} URLs are"
-            waits.append(f"{left} left for a later run: daily_limit is {self.engine.settings.daily_limit:,}")
+            because = f"daily_limit is {self.engine.settings.daily_limit:,}"
+            if self.unverified:
+                because = "the engine has not read the key file yet, which is normal for a new key. "
+                because += f"To send them in some minutes: {self.submission.by_hand('indexnow')}"
+            waits.append(f"{left} left for a later run: {because}")
         if held:
             waits.append(
                 f"{held:,} are left for a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
@@ -245,6 +261,11 @@ class _Work:
         )
         message += "; the engine is still checking the key, which is normal for a new one" if self.key_pending else ""
         return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
+
+
+def _error_code(reply: Reply) -> str:
+    data = reply.json()
+    return str(data.get("errorCode")) if isinstance(data, dict) else ""
 
 
 def _urls(tables: Collection[pa.Table]) -> tuple[int, int]:

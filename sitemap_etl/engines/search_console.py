@@ -228,7 +228,7 @@ def _busy(reply: Reply) -> bool:
 
 
 def _said(reply: Reply, redact: Redactor) -> str:
-    """Status and the message inside Google's JSON."""
+    """Return the status and the message inside Google's JSON."""
     message = _error(reply).get("message")
     return f"{reply.status}: {redact(message)[:300]}" if isinstance(message, str) else reply.said()
 

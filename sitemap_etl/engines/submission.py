@@ -76,7 +76,7 @@ class Answer(Frozen):
     |---|---|
     | accepted | everything sent now was accepted; `details.left` may be pending for a later run |
     | nothing | there was nothing to send |
-    | skipped | nothing was sent on purpose; the message says why |
+    | skipped | nothing was sent on purpose, or the engine is not ready; the message says why |
     | partial | some was accepted, some refused |
     | refused | nothing was accepted, and a retry can't help |
     | unavailable | there was no usable response; a retry may help |

@@ -96,7 +96,7 @@ class PublishedSet:
         return sorted(found, key=lambda one: one.view)
 
     def around(self, locs: Sequence[str]) -> Iterator[pa.Array]:
-        """Yield the locs of the shards in which these would stand, and of their neighbours; views left out."""
+        """Yield the locs of the shards to which these URLs would belong, and of their neighbors, without views."""
         for section, entries in self._entries.items():
             if self.manifest.sections[section].view:
                 continue
@@ -109,7 +109,7 @@ class PublishedSet:
                     yield column_of(self.shelf.rows(entries[at].snapshot), "loc")
 
     def folders(self, loc: str) -> list[str]:
-        """Return the paths up to a slash in the shards in which the loc would stand, the most frequent ones first."""
+        """Return the folders of paths in the shards to which the loc would belong, the most frequent ones first."""
         counts: Counter[str] = Counter()
         for locs in self.around([loc]):
             for found in pc.value_counts(pc.replace_substring_regex(locs, "[^/]*$", "")).to_pylist():
@@ -172,7 +172,7 @@ def _low(window: tuple[str, str | None]) -> str:
 
 
 class Provenance:
-    """The manifests of a state from one of them back. Each is read once, and only if it is needed."""
+    """The manifests of a state, from one manifest back. Each is read once, and only if needed."""
 
     def __init__(self, state: State, manifest: Manifest, shelf: Shelf) -> None:
         self.state = state
@@ -181,7 +181,7 @@ class Provenance:
         self._sets: dict[str, PublishedSet] = {}
 
     def since(self, found: Found) -> Since:
-        """Since when the row is as it is."""
+        """Return since when the row has its present values."""
         if found.row["since"] is None:
             return self._first_publish(found.section)
         moment = instant(datetime.fromtimestamp(found.row["since"], UTC))

@@ -145,11 +145,11 @@ class Asked(Frozen):
 def set_aside(
     work: Storage, report: Report, asked: Sequence[Asked], rules: UrlRules, sections: frozenset[str]
 ) -> dict[str, Rows]:
-    """Return the rows of these sections that a run set aside, by the text of their URL.
+    """Return the unlisted rows of these sections in a run, by the text of their URL.
 
     Of sections that it did not render, because nothing differed, the duplicates are those of the run that did; of
     sections that it left untouched, all rows are those of the run that applied the rules. A file is read piece by
-    piece, its rows filtered as they are read. Raises DamagedState.
+    piece, its rows filtered as they are read. Raise DamagedState.
     """
     found = {one.text: Rows() for one in asked}
     if not asked:
@@ -187,7 +187,7 @@ def _look(
     which: pc.Expression,
     found: dict[str, Rows],
 ) -> None:
-    """Look in one table of a run's report for rows of which `which` holds."""
+    """Search one table of a run's report for the rows that `which` selects."""
     table = report.splits.tables.get(name)
     if table is None or work.stat(table.key) is None:
         return

@@ -30,7 +30,7 @@ def language(text: str) -> str:
     """Return the publication's language in a form that the XSD accepts: `zh-cn`, `zh-tw`, or two or three lower-case
     letters.
 
-    Script and country are removed (`en-US` → `en`), but decide for Chinese (`zh-Hant-HK` → `zh-tw`). Raises ValueError
+    Script and country are removed (`en-US` → `en`), but decide for Chinese (`zh-Hant-HK` → `zh-tw`). Raise ValueError
     if the text isn't a language.
     """
     first, *rest = text.strip().lower().replace("_", "-").split("-")
@@ -62,7 +62,7 @@ def news(
     its midnight in `timezone`. Without `timezone`, midnight UTC counts, and the date can be one day ahead. `name` and
     `language` belong to the publication.
 
-    Raises InvalidSource if a time has no zone and `timezone` is None; ValueError if `language` is invalid, `name` is
+    Raise InvalidSource if a time has no zone and `timezone` is None; ValueError if `language` is invalid, `name` is
     blank or `now` has no zone.
     """
     if now.tzinfo is None:

@@ -19,9 +19,9 @@ _LAST: Final = np.datetime64("9999-12-31T00:00:00", "s").astype(np.int64)
 class Dates(Frozen):
     """The dates of a column.
 
-    `text`: string, null where there is none to publish. `seconds`: int64 since 1970 UTC, null alike; a date
-    counts from its midnight in the zone given, else UTC. `is_date`: no time of day. `naive`: it has a time of
-    day that no zone places; its text is null.
+    `text`: string, null if the row has no valid date. `seconds`: int64 since 1970 UTC, null alike; a date counts from
+    its midnight in the zone given, else UTC. `is_date`: no time of day. `naive`: it has a time of day that no zone
+    places; its text is null.
     """
 
     text: pa.Array
@@ -33,7 +33,7 @@ class Dates(Frozen):
 def dates(column: pa.Array | pa.ChunkedArray, timezone: str | None = None) -> Dates:
     """Read dates, timestamps with and without zone, and text as `sitemap_etl.dates` reads it.
 
-    Invalid values and dates before 1900 have a null text and are not naive. Raises ValueError if `timezone` is not in
+    Invalid values and dates before 1900 have a null text and are not naive. Raise ValueError if `timezone` is not in
     the time zone database.
     """
     column = plain(column)

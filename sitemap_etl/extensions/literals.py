@@ -72,7 +72,7 @@ def as_json(texts: pa.Array) -> pa.Array:
 def value_of(text: str) -> Any:
     """Return the value of one text.
 
-    Raises ValueError if it is invalid, and RecursionError if it is nested too deeply.
+    Raise ValueError if it is invalid, and RecursionError if it is nested too deeply.
     """
     for read in (_json, _python, _postgres):
         try:

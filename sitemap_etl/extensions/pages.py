@@ -65,7 +65,7 @@ class Pages(Frozen):
         return spelled
 
     def _note(self, what: str, given: pa.Array, listed: pa.Array, owner: np.ndarray) -> None:
-        """Count URLs that are most likely not as they were meant, although they are listed."""
+        """Count URLs that are probably mistakes, although they are listed."""
         rows = np.flatnonzero(mask_of(pc.is_valid(listed)))
         if not len(rows):
             return

@@ -113,7 +113,7 @@ class Kernels:
         return bool(any_), colons.value
 
     def places(self, text: Text, among: Text) -> np.ndarray:
-        """`diff.places`: int64."""
+        """Return `diff.places`: int64."""
         out = np.empty(len(text[0]) - 1, np.int64)
         self._library.places(
             text[0].ctypes.data,
@@ -149,7 +149,7 @@ class Kernels:
         return found
 
     def in_order(self, texts: Texts) -> tuple[np.ndarray, bool]:
-        """Return `partition.order.in_order` (uint64), and True if all texts are distinct. Raises MemoryError."""
+        """Return `partition.order.in_order` (uint64), and True if all texts are distinct. Raise MemoryError."""
         order = np.empty(len(texts.lengths), np.uint64)
         found = self._library.in_order(
             texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), order.ctypes.data
@@ -177,7 +177,7 @@ class Kernels:
     def taken(self, texts: Texts, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
         """Return offsets and bytes of a string array of the rows in `order` (int64).
 
-        Raises OverflowError if they have more than 2 GiB.
+        Raise OverflowError if they have more than 2 GiB.
         """
         lengths, places = texts.lengths.ctypes.data, order.ctypes.data
         ends = pa.allocate_buffer(4 * (len(order) + 1))

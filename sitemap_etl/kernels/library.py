@@ -30,14 +30,14 @@ def name_of(platform: str, library: bytes) -> str:
 
 
 def own_compiler() -> list[str]:
-    """Return the command of this machine's C compiler, which CC names. Raises ValueError if CC can't be split."""
+    """Return the command of this machine's C compiler, which CC names. Raise ValueError if CC can't be split."""
     return shlex.split(os.environ.get("CC", "cc"))
 
 
 def compile_library(compiler: Sequence[str], made: Path, environ: Mapping[str, str] | None = None) -> None:
     """Compile the source into the file `made`.
 
-    Raises OSError if the compiler can't be started, and CalledProcessError if it fails.
+    Raise OSError if the compiler can't be started, and CalledProcessError if it fails.
     """
     # The user or the build chose the compiler.
     subprocess.run([*compiler, *_FLAGS, "-o", str(made), str(SOURCE)], check=True, env=environ)  # noqa: S603

@@ -55,7 +55,7 @@ _MICROSECOND: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns"
 def fingerprint(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Array:
     """Return the fingerprint of each row over the named columns: uint64, never null.
 
-    Raises InvalidSource if a column is missing, ambiguous, or of a type without a definition.
+    Raise InvalidSource if a column is missing, ambiguous, or of a type without a definition.
     """
     named = kinds(table.schema, columns)
     parts = [_cells_of_column(table.column(table.schema.get_field_index(column))) for column, _ in named]

@@ -63,7 +63,7 @@ def moments(
     date become null, and are counted in `tally` with examples. `loc`: pages to name in examples, if the column is one
     array.
 
-    Raises InvalidSource if a time needs a zone, a number needs a unit, or the type can't hold dates; ConfigError if the
+    Raise InvalidSource if a time needs a zone, a number needs a unit, or the type can't hold dates; ConfigError if the
     zone or the unit doesn't exist.
     """
     if read_at.tzinfo is None:

@@ -54,7 +54,7 @@ _TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
 def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
     """Return the columns of a rule, each once and sorted by name, with their kinds in `schema`.
 
-    Raises InvalidSource as `fingerprint` does.
+    Raise InvalidSource as `fingerprint` does.
     """
     if not columns:
         raise ValueError("a fingerprint needs at least one column")
@@ -74,7 +74,7 @@ def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
 def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
     """Merge the kinds of a source's splits. A column with only nulls matches any kind.
 
-    Raises InvalidSource if two splits differ, because their fingerprints could not be compared between runs.
+    Raise InvalidSource if two splits differ, because their fingerprints could not be compared between runs.
     """
     merged: dict[str, str] = {}
     for split in splits:
@@ -116,7 +116,7 @@ def _without_floats(kind: str) -> str:
 
 
 def name(kind: pa.DataType) -> str:
-    """Return the name of a type's kind. Raises TypeError if none is defined."""
+    """Return the name of a type's kind. Raise TypeError if none is defined."""
     for known, test in _TESTS.items():
         if test(kind):
             return known
@@ -124,7 +124,7 @@ def name(kind: pa.DataType) -> str:
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Return the kind of a type, including its inner types. Raises TypeError as `name` does."""
+    """Return the kind of a type, including its inner types. Raise TypeError as `name` does."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type

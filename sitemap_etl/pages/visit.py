@@ -70,8 +70,8 @@ class Visit(Frozen):
 
     `faults`: why it should not be listed. `unknown`: why that can't be said. `skipped`: there was no time left to ask.
     `crawler`: the crawler that is imitated was refused, and we ourselves were not.
-    `modified`: by its Last-Modified, in epoch seconds. `own` and `all`: hashes of what it says, "" where it was not
-    read to its end; `own` also where it says something else each time.
+    `modified`: by its Last-Modified, in epoch seconds. `own` and `all`: hashes of what it says, "" if it was not
+    read to its end; `own` also if it says something else each time.
     """
 
     url: str
@@ -135,12 +135,12 @@ class _Host:
 
 
 class Visitor:
-    """Visits pages. Several threads of its own; to be used by one.
+    """Visitor of pages, with threads of its own. Only one thread can use it.
 
-    `delay`: seconds between the requests to a host; `abreast`: pages of a host that are asked for side by side; `jobs`:
-    of all hosts. `guarded`: private addresses are not asked. `seed`: of the addresses that are tried and do not exist.
-    `known`: pages → the hash of what they said before (`Visit.own`): one that says something else is asked twice.
-    `sent`: the headers for an address, besides the User-Agent; `redact` takes what is secret of them out of messages.
+    `delay`: seconds between the requests to a host. `abreast`: parallel visits of a host. `jobs`: of all hosts.
+    `guarded`: don't request private addresses. `seed`: for the missing addresses that are tried. `known`: page → its
+    earlier hash (`Visit.own`); a page with another hash is requested twice. `sent`: headers for an address, besides
+    the User-Agent. `redact`: removes their secrets from messages.
     """
 
     def __init__(

@@ -213,9 +213,9 @@ def survey(
 ) -> list[Stat]:
     """Fill in the condition of each write. Return the unmanaged objects that `adopt` allows to replace.
 
-    `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
-    there (an earlier publish was interrupted). `advice`: how that may have come about and what to do, in
-    lines of their own. Raises Unmanaged where an object is not managed by this state.
+    `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is there (an earlier
+    publish was interrupted). `advice`: lines on possible causes and what to do. Raise Unmanaged if an object is not
+    managed by this state.
     """
     there = look(storage, (item.file.key for item in objects))
     unmanaged: list[Stat] = []

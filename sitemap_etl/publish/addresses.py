@@ -1,8 +1,8 @@
-"""Warnings about addresses: published ones that are rejected now, and a few without a leading slash."""
+"""Warnings about addresses: published ones that are rejected now, a few without a leading slash, and IDs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -36,6 +36,19 @@ def warn_of_bare(run: Run, name: str, notes: Tally, counts: Counts) -> Iterable[
         yield (
             f"{name}: {notes.counts[BARE]:,} of {counts.listed:,} addresses have no leading slash, such as "
             f"{example!r}, listed as {run.site.site}/{example}. If they are not pages, write urls: {{bare: reject}}"
+        )
+
+
+def warn_of_numbers(name: str, parts: Sequence[Transformed], site: str) -> Iterator[str]:
+    """Yield a warning if a section's addresses look like IDs: none has a leading slash, and examples are numbers.
+
+    `parts`: of all splits. `site`: the origin that addresses are joined to.
+    """
+    bare = [part.bare[1] for part in parts if part.bare[0]]
+    if bare and all(map(str.isdecimal, bare)) and all(part.bare[0] == part.inventory for part in parts):
+        yield (
+            f"{name}: its addresses are numbers such as {bare[0]}, which is {site}/{bare[0]}. If they are IDs, build "
+            "the paths in a SELECT: '/p/' || id AS loc, in MySQL concat('/p/', id) AS loc"
         )
 
 

@@ -261,8 +261,8 @@ def demand_base(run: Run, current: Current) -> None:
 
 
 def demand_newest(run: Run) -> None:
-    """Raises Overtaken where another run has read some of the same sections meanwhile, and found that nothing had
-    changed: what this one read is older.
+    """Raise `Overtaken` if another run has since read some of the same sections and found no changes. Its data is
+    newer.
     """
     current, before = run.state.current(), run.plan.before
     last = current.last_run
@@ -279,7 +279,7 @@ def demand_newest(run: Run) -> None:
 
 
 def demand_own_lease(run: Run) -> None:
-    """Raises Overtaken where another run has taken the lease over: this one counts as ended."""
+    """Raise `Overtaken` if another run has taken over the lease. This run then counts as ended."""
     other = holder(run.work)
     if other is not None and other.run_id != run.run_id:
         raise Overtaken(

@@ -64,7 +64,7 @@ class Outcome:
 
 
 def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
-    """Publish the target. Raises Refused where another run was first or an object is unmanaged."""
+    """Publish the target. Raise Refused if another run was first or an object is unmanaged."""
     held = run.state.held()
     if held.current.manifest == layout.manifest(run.run_id):
         manifest = run.state.manifest(held.current.manifest)
@@ -190,8 +190,8 @@ class _Publication:
         return receivers_first(changed, moves_to)
 
     def _changed(self) -> dict[str, Object]:
-        """Files to be written that an index lists. Objects in no index are written before, as new files:
-        a late delete may be on its way to it.
+        """Return the files to write that an index lists. Unlisted objects are written before, as new files, because a
+        late delete can still reach them.
         """
         return {
             key: item
@@ -277,7 +277,7 @@ class _Publication:
     def _delete(self, due: Sequence[Retired], manifest: Manifest) -> None:
         """Delete the files whose grace is over, under a claim of its own.
 
-        Where another run takes over after the set was committed, the rest is left to that run.
+        If another run takes over after the set was committed, the rest is left to that run.
         """
         try:
             self.claim.take(deletes=due, numbers=_numbers(manifest))
@@ -341,7 +341,7 @@ class _Publication:
 
 
 def known_etags(run: Run, actual: Actual) -> dict[str, set[str | None]]:
-    """Key → ETags that an object of ours may have. Of an interrupted publish we only know the keys."""
+    """Return the ETags that our object under each key can have. Of an interrupted publish, only the keys are known."""
     ours: dict[str, set[str | None]] = {}
     base = run.base
     if base is not None:

@@ -22,7 +22,7 @@ _SHOWN: Final = 3
 
 
 def check_distinct(run: Run, entries: Iterable[Entry], sections: Mapping[str, SectionState]) -> None:
-    """Raise Refused where a loc is listed twice outside of views. `entries`: of the set, each section's in order."""
+    """Raise Refused if a loc is listed twice outside of views. `entries`: of the set, each section's in order."""
     plain = [entry for entry in entries if entry.section in sections and not sections[entry.section].view]
     last: dict[str, Entry] = {}
     for entry in plain:
@@ -40,7 +40,7 @@ def check_distinct(run: Run, entries: Iterable[Entry], sections: Mapping[str, Se
 
 
 def _known(run: Run) -> dict[str, set[str]]:
-    """Section → snapshots that were published, outside of views and looked at as here."""
+    """Return the published snapshots of each section, without views, if that release was checked in the same way."""
     base = run.base
     if base is None or not base.distinct:
         return {}
@@ -81,7 +81,7 @@ class _Hashes:
 
 
 def _common(run: Run, one: Entry, other: Entry) -> list[str]:
-    """Locs that both list."""
+    """Return the locs that both files list."""
     mine, theirs = (column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc") for entry in (one, other))
     found: list[str] = mine.filter(pc.is_in(mine, theirs)).to_pylist()
     return found

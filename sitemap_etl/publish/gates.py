@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final, Literal
 
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
@@ -15,12 +15,14 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.lastmod import Minutes
 from sitemap_etl.publish.moves import Moves, is_view, turned
 from sitemap_etl.publish.outcomes import Dates, Outcome, Scope, Visited
-from sitemap_etl.settings import Gates, NewPages
+from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
 
 __all__ = [
+    "GATES",
     "Dates",
+    "GateKind",
     "Outcome",
     "Scope",
     "Visited",
@@ -66,34 +68,17 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
         overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
         if "max_drop" in overruled:
             lost += max(0, largest - own.counts.listed)
-        total += _left(own, overruled | ({"max_undated"} if scope.undated_by_rule else set()))
+        cleared = overruled | ({"max_undated"} if scope.undated_by_rule else set())
+        left = own
+        for gate in GATES:
+            left = gate.clear(left) if gate.name in cleared else left
+        total += left
     before = base.listed if base is not None else 0
     largest = max([before, *(size.site for size in recent)])
     site = replace(_scope(total, before, largest), largest=largest - lost)
     if views_only:  # such as a site file with one news section: its pages are all that the site lists
         site = replace(site, listed=shown)
     return gates + evaluate(None, site, run.site.gates, forced)
-
-
-def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
-    """Return the outcome of a section without the numbers that its forced gates have let through."""
-    counts, dates = own.counts, own.dates
-    if "max_drop" in overruled:
-        counts = replace(counts, removed=0)
-    if "max_growth" in overruled:
-        counts = replace(counts, added=0)
-    if "max_rejected" in overruled:
-        own = replace(own, rejected_read=0)
-        counts = replace(counts, rejected=0)
-    if "max_undated" in overruled:
-        dates = replace(dates, lost=0)
-    if "max_same_date" in overruled:
-        dates = replace(dates, same=Counter())
-    if "max_same_hour" in overruled:
-        dates = replace(dates, minutes=Minutes.none())
-    if "pages" in overruled:
-        own = replace(own, pages=Visited())
-    return replace(own, counts=counts, dates=dates)
 
 
 def _scope(own: Outcome, published: int, largest: int) -> Scope:
@@ -128,54 +113,46 @@ def last_week(run: Run, moves: Moves) -> list[SetSize]:
 
 def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset[str]) -> list[Gate]:
     """Return the outcomes of the gates of one section, or of the site if `scope` is None."""
-    who = scope or "the site"
-    c = counts
-    published, drop = c.published, c.removed
-    since = ""
-    lost = max(0, c.largest - c.listed)
-    if c.largest >= limits.SHARE_FROM and _share(lost, c.largest) > _share(drop, published):
-        published, drop, since = c.largest, lost, " against the largest set of the last seven days"
-    drops = f"{who} would drop {drop:,} of {published:,} URLs{since}"
-    grows = f"{who} would add {c.added:,} URLs to {c.published:,}"
-    rejected, rows, read = c.rejected, c.extracted + c.carried, ""
-    if c.extracted >= limits.ROWS_READ_FROM and _share(c.rejected_read, c.extracted) > _share(rejected, rows):
-        rejected, rows, read = c.rejected_read, c.extracted, " that were read"
-    rejects = f"{who} rejects {rejected:,} of {rows:,} rows{read}"
-    undated = f"{who} would remove the lastmod of {c.dates.lost:,} of {c.dates.known:,} pages that have one"
-    date, same = c.dates.most
-    alike = f"{who} would set the lastmod of {same:,} of {c.listed:,} pages to the same value"
-    if date:
-        alike += f", {date}"
-    few = f"; percentage gates apply from {limits.SHARE_FROM}"
-    unlike = f"; this gate applies from {limits.SAME_DATE_FROM:,} such pages"
-    return [
-        _share_gate(scope, "max_drop", Share(drop, published, few=few), limits_.max_drop, drops, forced),
-        _share_gate(scope, "max_growth", Share(c.added, c.published, few=few), limits_.max_growth, grows, forced),
-        _share_gate(scope, "max_rejected", Share(rejected, rows, few=few), limits_.max_rejected, rejects, forced),
-        _share_gate(
-            scope,
-            "max_undated",
-            Share(c.dates.lost, c.dates.known, few=few, warns=c.undated_by_rule),
-            limits_.max_undated,
-            undated,
-            forced,
-        ),
-        _share_gate(
-            scope,
-            "max_same_date",
-            Share(same, c.listed, counted=same, least=limits.SAME_DATE_FROM, few=unlike),
-            limits_.max_same_date,
-            alike,
-            forced,
-        ),
-        *_same_hour(scope, who, c.dates, limits_.max_same_hour, forced),
-        _min_urls(scope, who, c.listed, limits_.min_urls, forced),
-        *_new_pages(scope, who, c.pages, limits_.pages, forced),
-    ]
+    found: list[Gate] = []
+    for gate in GATES:
+        measured = gate.measure(scope or "the site", counts, limits_)
+        if measured is not None:
+            name = f"{scope}.{gate.name}" if scope else gate.name
+            status = "forced" if measured.status == "refused" and name in forced else measured.status
+            found.append(Gate(name, status, measured.value, measured.limit, measured.message))
+    return found
+
+
+class Measured(Frozen):
+    """The value of a gate and its limit, with the status and message that they have unless the gate is forced."""
+
+    status: GateStatus
+    value: float
+    limit: float
+    message: str
+
+
+class GateKind(Frozen):
+    """A gate.
+
+    `name`: its key in `gates`. `measure`: from the words for its scope, the scope and the limits; None if it is off.
+    `clear`: removes the numbers that the forced gate let through from a section's outcome, so that they do not stop the
+    site. `most`: the URLs or reasons that a refusal shows (`where_most`). `of_rollback`: it applies to rollbacks too.
+    """
+
+    name: str
+    measure: Callable[[str, Scope, Gates], Measured | None]
+    clear: Callable[[Outcome], Outcome]
+    most: Literal["removed", "added", "undated", "changed", "rejected", "pages", ""] = ""
+    of_rollback: bool = False
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+_FEW: Final = f"; percentage gates apply from {limits.SHARE_FROM}"
+_FEW_ALIKE: Final = f"; this gate applies from {limits.SAME_DATE_FROM:,} such pages"
 
 
 class Share(Frozen):
@@ -183,7 +160,7 @@ class Share(Frozen):
 
     part: int
     whole: int
-    few: str  # words for the message if the numbers are too small
+    few: str = _FEW  # words for the message if the numbers are too small
     counted: int | None = None  # number to compare with `least`; None means `whole`
     least: int = limits.SHARE_FROM  # the gate applies from this number on, because small shares mean nothing
     warns: bool = False  # True if the gate only warns beyond its limit
@@ -196,33 +173,119 @@ class Share(Frozen):
     def holds(self) -> bool:
         return (self.whole if self.counted is None else self.counted) >= self.least
 
-
-def _share_gate(scope: str | None, gate: str, of: Share, limit: float, would: str, forced: frozenset[str]) -> Gate:
-    """Return the outcome of a gate on a share."""
-    name = f"{scope}.{gate}" if scope else gate
-    few = "" if of.holds or not of.part else of.few
-    message = f"{would} ({percent(of.value)}, {gate} is {percent(limit)}{few})"
-    status: GateStatus = "ok"
-    if of.holds and of.value > limit:
-        status = "warned" if of.warns else "forced" if name in forced else "refused"
-    elif of.holds and of.value > limit / 2:
-        status = "warned"
-    return Gate(name, status, of.value, limit, message)
+    def against(self, gate: str, limit: float, would: str) -> Measured:
+        """Return the outcome of a gate with this limit. `would`: the beginning of the message, about the run."""
+        few = "" if self.holds or not self.part else self.few
+        message = f"{would} ({percent(self.value)}, {gate} is {percent(limit)}{few})"
+        status: GateStatus = "ok"
+        if self.holds and self.value > limit:
+            status = "warned" if self.warns else "refused"
+        elif self.holds and self.value > limit / 2:
+            status = "warned"
+        return Measured(status, self.value, limit, message)
 
 
-def _same_hour(
-    scope: str | None, who: str, dates: Dates, limit: float | None, forced: frozenset[str]
-) -> Iterator[Gate]:
-    """Yield the gate on dates of one batch job, if the site file sets its limit."""
-    if limit is None:
-        return
-    hour, pages = dates.minutes.densest_hour()
-    would = f"{who} would set the lastmod of {pages:,} of {dates.known:,} pages that have one to the same hour"
+def _drop(who: str, c: Scope, gates: Gates) -> Measured:
+    published, drop, since = c.published, c.removed, ""
+    lost = max(0, c.largest - c.listed)
+    if c.largest >= limits.SHARE_FROM and _share(lost, c.largest) > _share(drop, published):
+        published, drop, since = c.largest, lost, " against the largest set of the last seven days"
+    would = f"{who} would drop {drop:,} of {published:,} URLs{since}"
+    return Share(drop, published).against("max_drop", gates.max_drop, would)
+
+
+def _growth(who: str, c: Scope, gates: Gates) -> Measured:
+    would = f"{who} would add {c.added:,} URLs to {c.published:,}"
+    return Share(c.added, c.published).against("max_growth", gates.max_growth, would)
+
+
+def _rejected(who: str, c: Scope, gates: Gates) -> Measured:
+    rejected, rows, read = c.rejected, c.extracted + c.carried, ""
+    if c.extracted >= limits.ROWS_READ_FROM and _share(c.rejected_read, c.extracted) > _share(rejected, rows):
+        rejected, rows, read = c.rejected_read, c.extracted, " that were read"
+    would = f"{who} rejects {rejected:,} of {rows:,} rows{read}"
+    return Share(rejected, rows).against("max_rejected", gates.max_rejected, would)
+
+
+def _undated(who: str, c: Scope, gates: Gates) -> Measured:
+    lost, known = c.dates.lost, c.dates.known
+    would = f"{who} would remove the lastmod of {lost:,} of {known:,} pages that have one"
+    return Share(lost, known, warns=c.undated_by_rule).against("max_undated", gates.max_undated, would)
+
+
+def _same_date(who: str, c: Scope, gates: Gates) -> Measured:
+    date, same = c.dates.most
+    would = f"{who} would set the lastmod of {same:,} of {c.listed:,} pages to the same value"
+    if date:
+        would += f", {date}"
+    share = Share(same, c.listed, counted=same, least=limits.SAME_DATE_FROM, few=_FEW_ALIKE)
+    return share.against("max_same_date", gates.max_same_date, would)
+
+
+def _same_hour(who: str, c: Scope, gates: Gates) -> Measured | None:
+    """Return the outcome of the gate on dates of one batch job, if the site file sets its limit."""
+    if gates.max_same_hour is None:
+        return None
+    hour, pages = c.dates.minutes.densest_hour()
+    would = f"{who} would set the lastmod of {pages:,} of {c.dates.known:,} pages that have one to the same hour"
     if hour:
         would += f", from {hour}"
-    few = f"; this gate applies from {limits.SAME_DATE_FROM:,} such pages"
-    share = Share(pages, dates.known, least=limits.SAME_DATE_FROM, few=few)
-    yield _share_gate(scope, "max_same_hour", share, limit, would, forced)
+    share = Share(pages, c.dates.known, least=limits.SAME_DATE_FROM, few=_FEW_ALIKE)
+    return share.against("max_same_hour", gates.max_same_hour, would)
+
+
+def _min_urls(who: str, c: Scope, gates: Gates) -> Measured:
+    message = f"{who} would list {c.listed:,} URLs (min_urls is {gates.min_urls:,})"
+    return Measured("ok" if c.listed >= gates.min_urls else "refused", c.listed, gates.min_urls, message)
+
+
+def _new_pages(who: str, c: Scope, gates: Gates) -> Measured | None:
+    """Return the outcome of the gate on new pages, if it is on. Pages without a clear result only cause a warning."""
+    seen, limit = c.pages, gates.pages
+    if limit is None or not limit.sample:
+        return None
+    share, holds = _share(seen.bad, seen.judged), seen.judged >= limits.SHARE_FROM
+    said = f"{percent(share)}, max_bad is {percent(limit.max_bad)}"
+    if 0 < seen.judged < seen.new:
+        from sitemap_etl.pages import Share as SampleShare  # brings the HTTP client along
+
+        low, high = SampleShare(seen.bad, seen.judged, seen.new).interval()
+        said += f"; of all {seen.new:,} new pages {percent(low)} to {percent(high)} with 95 % confidence"
+    if seen.bad and not holds:
+        said += _FEW
+    message = f"{who} would list {seen.bad:,} bad pages among {seen.judged:,} new ones that were visited ({said})"
+    if seen.unknown:
+        message += f"; {seen.unknown:,} more could not be judged ({_most(seen.open)})"
+    if seen.skipped:
+        message += f"; there was no time for another {seen.skipped:,}"
+    status: GateStatus = "ok"
+    undecided = _share(seen.unknown, seen.unknown + seen.judged) > limit.max_bad
+    if holds and share > limit.max_bad:
+        status = "refused"
+    elif undecided or (holds and share > limit.max_bad / 2) or (not holds and seen.drawn >= limits.SHARE_FROM):
+        status = "warned"
+    return Measured(status, share, limit.max_bad, message)
+
+
+def _without(own: Outcome, **counts: Any) -> Outcome:
+    return replace(own, counts=replace(own.counts, **counts))
+
+
+def _without_dates(own: Outcome, **dates: Any) -> Outcome:
+    return replace(own, dates=replace(own.dates, **dates))
+
+
+GATES: Final = (
+    GateKind("max_drop", _drop, lambda own: _without(own, removed=0), "removed", of_rollback=True),
+    GateKind("max_growth", _growth, lambda own: _without(own, added=0), "added"),
+    GateKind("max_rejected", _rejected, lambda own: replace(_without(own, rejected=0), rejected_read=0), "rejected"),
+    GateKind("max_undated", _undated, lambda own: _without_dates(own, lost=0), "undated"),
+    GateKind("max_same_date", _same_date, lambda own: _without_dates(own, same=Counter()), "changed"),
+    GateKind("max_same_hour", _same_hour, lambda own: _without_dates(own, minutes=Minutes.none()), "changed"),
+    GateKind("min_urls", _min_urls, lambda own: own, of_rollback=True),
+    GateKind("pages", _new_pages, lambda own: replace(own, pages=Visited()), "pages"),
+)
+"""Every gate, in the order of reports. The limit of each is the field of `Gates` with its name."""
 
 
 def one_hour(section: str, dates: Dates) -> str | None:
@@ -236,42 +299,6 @@ def one_hour(section: str, dates: Dates) -> str | None:
         f"one hour, from {hour}, as if a batch job had written them. Check that the column says when each page "
         "changed, not when the table was loaded. gates: {max_same_hour: 0.5} refuses such a run"
     )
-
-
-def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: frozenset[str]) -> Gate:
-    name = f"{scope}.min_urls" if scope else "min_urls"
-    status: GateStatus = "ok" if listed >= limit else "forced" if name in forced else "refused"
-    return Gate(name, status, listed, limit, f"{who} would list {listed:,} URLs (min_urls is {limit:,})")
-
-
-def _new_pages(
-    scope: str | None, who: str, seen: Visited, limit: NewPages | None, forced: frozenset[str]
-) -> Iterator[Gate]:
-    """Yield the gate on new pages, if it is on. Pages without a clear result only cause a warning."""
-    if limit is None or not limit.sample:
-        return
-    name = f"{scope}.pages" if scope else "pages"
-    share, holds = _share(seen.bad, seen.judged), seen.judged >= limits.SHARE_FROM
-    said = f"{percent(share)}, max_bad is {percent(limit.max_bad)}"
-    if 0 < seen.judged < seen.new:
-        from sitemap_etl.pages import Share as SampleShare  # brings the HTTP client along
-
-        low, high = SampleShare(seen.bad, seen.judged, seen.new).interval()
-        said += f"; of all {seen.new:,} new pages {percent(low)} to {percent(high)} with 95 % confidence"
-    if seen.bad and not holds:
-        said += f"; percentage gates apply from {limits.SHARE_FROM}"
-    message = f"{who} would list {seen.bad:,} bad pages among {seen.judged:,} new ones that were visited ({said})"
-    if seen.unknown:
-        message += f"; {seen.unknown:,} more could not be judged ({_most(seen.open)})"
-    if seen.skipped:
-        message += f"; there was no time for another {seen.skipped:,}"
-    status: GateStatus = "ok"
-    undecided = _share(seen.unknown, seen.unknown + seen.judged) > limit.max_bad
-    if holds and share > limit.max_bad:
-        status = "forced" if name in forced else "refused"
-    elif undecided or (holds and share > limit.max_bad / 2) or (not holds and seen.drawn >= limits.SHARE_FROM):
-        status = "warned"
-    yield Gate(name, status, share, limit.max_bad, message)
 
 
 def _most(reasons: Tally) -> str:

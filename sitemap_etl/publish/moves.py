@@ -87,8 +87,8 @@ def taken_pages(run: Run, rendered: Sequence[Rendered]) -> pa.Table:
 def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], taken: pa.Table) -> Moves:
     """Find the rows that one section lost and another won. Views take no part.
 
-    What became a view gives away what others list now. Of the rest it lost only what it no longer shows. `taken`: as
-    `taken_pages`.
+    A section that became a view gives its pages to the sections that list them now. It loses only pages that it no
+    longer shows. `taken`: as `taken_pages`.
     """
     became = {name for name in turned(run) if run.site.sections[name].view}
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
@@ -124,7 +124,7 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], 
 
 
 def read_changes(run: Run, receipt: Rendered) -> Iterator[pa.Table]:
-    """Yield a group's staged changes, those of a window at a time."""
+    """Yield a group's staged changes, one window at a time."""
     if receipt.changes is None:
         return
     stored = read_checked(run.staging, receipt.changes)
@@ -175,13 +175,13 @@ def is_view(run: Run, section: str) -> bool:
 
 
 def turned(run: Run) -> set[str]:
-    """Sections that this run makes views, or that are none any more: how much they listed tells no loss."""
+    """Return the sections that become views or cease to be views. Their earlier pages are not compared."""
     base = run.base.sections if run.base is not None else {}
     return {name for name, state in base.items() if name in run.site.sections and is_view(run, name) != state.view}
 
 
 def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
-    """Rows that left their section, with loc, lastmod, section, shard."""
+    """Yield the rows that left their section, with loc, lastmod, section and shard."""
     for receipt in receipts:
         for table in read_changes(run, receipt) if receipt.counts.removed else ():
             found = table.filter(pc.equal(table.column("kind"), "removed"))
@@ -190,7 +190,7 @@ def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
 
 
 def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
-    """Yield the rows of published shards, likewise."""
+    """Yield the rows of published shards, with loc, lastmod, section and shard."""
     for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
@@ -200,7 +200,7 @@ def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
 
 
 def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[pa.Table]:
-    """Added rows whose hash is among the lost ones (ascending)."""
+    """Yield the added rows whose hash is among the lost ones (ascending)."""
     for receipt in receipts:
         for table in read_changes(run, receipt) if receipt.counts.added else ():
             added = table.filter(pc.equal(table.column("kind"), "added"))
@@ -220,7 +220,7 @@ def _counts(table: pa.Table, column: str) -> dict[str, int]:
 
 
 def dropped_entries(run: Run) -> list[Entry]:
-    """Published shards of sections that the site file no longer has. What a view showed is not lost with it."""
+    """Return the published shards of sections that the site file no longer has, without views."""
     if run.base is None:
         return []
     gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
@@ -249,7 +249,9 @@ def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tu
 
 
 def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
-    """Yield the pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
+    """Yield the pages that were added, removed or changed, in one section or in all. Pages that only moved are left
+    out.
+    """
     moved = column_of(moves.moved, "loc")
     tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
     for table in itertools.chain(_changes_of(run, kind, section), *tables):

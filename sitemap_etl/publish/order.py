@@ -20,10 +20,10 @@ _LEFT: Final = pa.schema([("loc", pa.string()), ("key", pa.string())])
 
 
 class Order(Frozen):
-    """In which order changed files are written: those that give no row away, then receivers before givers.
+    """Return the order of changed files: first those that give no row away, then receivers before givers.
 
-    `givers`: those that give rows to others of them. In a circle of files that give rows to each other, one is written
-    before its receivers. The rows that it gives are in no file until the receivers are written.
+    `givers`: files that give rows to other changed files. In a circle of files that give rows to each other, one is
+    written before its receivers. The rows that it gives are in no file until the receivers are written.
     """
 
     keys: tuple[str, ...]
@@ -33,7 +33,7 @@ class Order(Frozen):
 def with_actual_rows(
     run: Run, moves_to: Mapping[str, frozenset[str]], desired: Desired, changed: Mapping[str, Object], actual: Actual
 ) -> dict[str, frozenset[str]]:
-    """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
+    """Return `moves_to` (public key → keys of the files that list its URLs now) corrected for an interrupted publish.
 
     It was found by comparing with the last manifest. If a suspect object is about to be replaced (`changed`, by
     key), its rows count as they are there. Memory holds those that the new file under the key does not have, which are

@@ -164,7 +164,7 @@ def _staged(run: Run, file: File, staged: StagedFile) -> Object:
 
 
 def _read_staged(run: Run, staged: StagedFile) -> bytes:
-    """Return the bytes of a staged file. Raises Refused if they are gone, DamagedState if they are others."""
+    """Return the bytes of a staged file. Raise Refused if they are gone, DamagedState if they are others."""
     stored = run.staging.get(staged.staged)
     where = run.staging.url_of(staged.staged)
     if stored is None:
@@ -260,7 +260,7 @@ def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
 
 
 def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
-    """Return the manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
+    """Return the manifest, with the current and recent bytes of keys. `at`: now, by the clock of `work`."""
     if base is None:
         return manifest
     now = {file.key: file.stored_sha256 for file in manifest.files()}
@@ -335,7 +335,7 @@ def retired_files(
 def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     """Return the sitemap (or text sitemap) of a published shard, staged again, to be stored under `key`.
 
-    It keeps its lastmod where its bytes are those that the entry has. Raises Refused where the snapshot is gone.
+    It keeps its lastmod if its bytes are unchanged. Raise Refused if the snapshot is gone.
     """
     rows = run.state.snapshot(entry.snapshot)
     if kind == "text":

@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_rejected
+from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_numbers, warn_of_rejected
 from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
@@ -76,11 +76,11 @@ class Proposal:
 
 
 def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
-    """Gather a run's receipts into a proposal, and visit its new pages where a gate asks for it.
+    """Gather a run's task results into a proposal, and visit its new pages if a gate asks for it.
 
     `force`: gates that are overruled; None: the run's own.
 
-    Raises Refused where the accounting does not hold.
+    Raise Refused if the accounting does not hold.
     """
     planned = run.partition()
     rendered = run.all_rendered()
@@ -360,7 +360,7 @@ def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]
 
 
 def _balanced(name: str, counts: Counts) -> Counts:
-    """Return the counts. Raises Refused if rows are unaccounted for."""
+    """Return the counts. Raise Refused if rows are unaccounted for."""
     _balance(
         name,
         "the section",
@@ -413,8 +413,8 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         drift = proposal.drift[name] = sum(drifts, Drift())
         if drift.total:
             proposal.warnings.append(
-                f"{name}: this full read found changes that incremental reads had missed: {drift.missing:,} rows "
-                f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
+                f"{name}: this full read found changes that incremental reads had missed. Rows missing: "
+                f"{drift.missing:,}, out of date: {drift.stale:,}, gone from the source: {drift.gone:,}. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
     notices = Tally()
@@ -425,10 +425,13 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
         example = f", e.g. {notice.examples[0]}" if notice.examples else ""
         proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
     reasons = proposal.reasons[name]
-    proposal.warnings += warn_of_bare(run, name, reasons["notes"], proposal.counts[name])
+    counts = proposal.counts[name]
+    proposal.warnings += warn_of_bare(run, name, reasons["notes"], counts)
+    if counts.added == counts.listed:
+        proposal.warnings += warn_of_numbers(name, run.parts(name), run.site.site)
     if (found := main_origin(run.parts(name))) is not None:
         origin, rows = found
-        extracted = proposal.counts[name].extracted + proposal.counts[name].carried
+        extracted = counts.extracted + counts.carried
         proposal.warnings.append(
             f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
             f"pages, write urls: {{same_as: [{origin}]}}"
@@ -439,10 +442,10 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
 
 
 def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
-    """Return the sections' states with the rows that were removed lately, of those sections that date by fingerprint.
+    """Return the states of sections with a fingerprint, with their recently removed rows.
 
-    Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
-    or came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
+    If such a row comes back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago, or
+    came back, are forgotten in a run with changes. A run without changes leaves the state as it is.
     """
     sections = dict(proposal.sections)
     taken = taken_pages(run, run.all_rendered())
@@ -455,7 +458,9 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
 
 
 def _remember_removed(run: Run, name: str, state: SectionState, taken: pa.Table | None) -> SectionState:
-    """`taken`: rows that another section took from this one, which was not read."""
+    """Return the state with its recently removed rows. `taken`: rows that another section took from this one, which was
+    not read.
+    """
     columns = ["loc", "lastmod", "fingerprint"]
     removed, added = [] if taken is None else [taken.select(columns)], []
     for receipt in run.all_rendered():

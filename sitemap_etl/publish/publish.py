@@ -13,7 +13,7 @@ from sitemap_etl.publish.actual import Actual, Unmanaged, survey
 from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
-from sitemap_etl.publish.gates import Visited, gates_of, last_week
+from sitemap_etl.publish.gates import GATES, Visited, gates_of, last_week
 from sitemap_etl.publish.moves import dropped_entries, most_of, net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, propose, with_removed
@@ -27,7 +27,7 @@ from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
-from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, MadeFrom, Manifest, Mirror, Preview, SectionState
+from sitemap_etl.state.records import ROBOTS_TXT, MadeFrom, Manifest, Mirror, Preview, SectionState
 
 
 @dataclass
@@ -57,7 +57,7 @@ def publish(
     """Publish the rendered files of a run, or return the reason why not. Arguments that are None come from the run's
     options.
 
-    Raises Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
+    Raise Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
     overrule: by a gate, or because of objects that this state does not manage.
     """
     proposal = propose(run, force)
@@ -162,7 +162,7 @@ def reason_not_to_notify(run: Run, proposal: Proposal) -> str | None:
 def refusal(run: Run, proposal: Proposal) -> Refused:
     """Build the refusal: what, how much, where most of it is, how to look and how to publish anyway.
 
-    A site's gate that is refused only for what its sections' gates are refused for is not reported twice.
+    A gate of the site is left out if it is refused only because gates of its sections are.
     """
     named = [gate for gate in proposal.refused if "." in gate.name]
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
@@ -186,11 +186,10 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
 
 def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     """Return lines on most of the URLs that a gate refuses: a common path, and an example."""
-    kinds: dict[str, ChangeKind] = {"max_drop": "removed", "max_growth": "added"}
     section, _, name = gate.rpartition(".")
-    kind = kinds.get(name)
-    if kind is not None:
-        found = most_of(run, proposal.moves, kind, section or None)
+    most = next(kind.most for kind in GATES if kind.name == name)
+    if most in ("removed", "added"):
+        found = most_of(run, proposal.moves, most, section or None)
         if found is None:
             return []
         prefix, count, example = found
@@ -198,22 +197,21 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             f"  most of them: {prefix}… ({count:,})    e.g. {example}",
             _look(example),
         ]
-    if name in ("max_undated", "max_same_date", "max_same_hour"):
-        shown = "undated" if name == "max_undated" else "changed"
+    if most in ("undated", "changed"):
         examples = [
             loc
             for receipt in run.all_rendered()
             if not section or receipt.section == section
-            for loc in receipt.examples.get(shown, ())
+            for loc in receipt.examples.get(most, ())
         ]
         return [f"  e.g. {examples[0]}", _look(examples[0])] if examples else []
-    if name == "max_rejected":
+    if most == "rejected":
         rejected = Tally()
         for each, tallies in proposal.reasons.items():
             if section in ("", each) and "rejected" in tallies:
                 rejected.merge(tallies["rejected"])
         return _most_frequent(rejected)
-    if name == "pages":
+    if most == "pages":
         return _most_frequent(
             sum((proposal.pages[each] for each in proposal.pages if section in ("", each)), Visited()).reasons
         )

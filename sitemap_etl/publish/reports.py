@@ -40,8 +40,8 @@ def put_report(work: Storage, summary: Summary) -> list[Attempt]:
 def put_overview(
     work: Storage, name: str, site: str, ended: Attempt | None = None, *, among: Sequence[Attempt] | None = None
 ) -> None:
-    """Put the page of all runs, the last runs as a record, the last page once more, and the metrics of the run that
-    `ended`. A dry run is none.
+    """Write the page of all runs, the last runs as a record, the page of the last run, and the metrics of the run that
+    `ended`.
 
     `among`: the last runs, if they were read.
     """

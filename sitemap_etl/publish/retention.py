@@ -43,7 +43,7 @@ def kept_manifests(state: State, keep: int, *, whole: bool = False) -> list[tupl
 def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest]]:
     """Yield the manifests from the current one back, with their keys.
 
-    If one is missing or damaged, the next older one continues the chain. Raises DamagedState if the current one is
+    If one is missing or damaged, the next older one continues the chain. Raise DamagedState if the current one is
     damaged. With `whole` it is raised for any damaged one.
     """
     read = state.kept_manifest if whole else state.readable_manifest
@@ -190,7 +190,7 @@ def _readable(storage: Storage, key: str, kind: type[_D]) -> _D | None:
 def hold_snapshots(run: Run, manifest: Manifest) -> None:
     """Make sure that the objects that a new manifest refers to exist and stay.
 
-    A run may be published days after it was rendered. Raises Refused where a snapshot was forgotten meanwhile.
+    A run can be published days after it was rendered. Raise Refused if a snapshot was forgotten meanwhile.
     """
     storage = run.work
     begun = run.staging.stat(layout.PLAN)

@@ -64,10 +64,9 @@ class Root:
     def name_indexes(self, indexes: Sequence[str], mark: str | None, hold: Callable[[], None]) -> bool:
         """Write the robots.txt that `naming` returns. Return True if it was written.
 
-        `hold`: makes sure, before each write, that it is ours to do.
+        `hold` makes sure, before each write, that this run still has the claim.
 
-        One that somebody changed meanwhile is read again and taken as it is. Raises PreconditionFailed where that
-        happens again and again.
+        A file that somebody changed meanwhile is read again. Raise PreconditionFailed if that keeps happening.
         """
         for tries_left in reversed(range(_TRIES)):
             data = self.naming(indexes, mark)

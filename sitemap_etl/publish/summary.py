@@ -217,7 +217,7 @@ def _entries(proposal: Proposal, manifest: Manifest | None) -> list[Entry]:
 
 
 def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return a few locs of each kind of change, by section. A page that only moved to another section is none."""
+    """Return a few locs of each kind of change, by section. Pages that only moved to another section are left out."""
     moved = column_of(proposal.moves.moved, "loc")
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for receipt in run.all_rendered():

@@ -17,9 +17,9 @@ from sitemap_etl.state.records import Counts, Rendered
 
 
 def visit_new(run: Run, rendered: Iterable[Rendered], counts: dict[str, Counts], moves: Moves) -> dict[str, Visited]:
-    """Section → what became of its new pages, of those sections whose gate asks for it and that have any.
+    """Visit new pages of the sections whose gate asks for it, and return the results by section.
 
-    A page that only moved to another section is none. All are visited in one go, the sections in turn.
+    Pages that only moved to another section are not new. The sections take turns.
     """
     drawn = _drawn(run, rendered, moves)
     if not drawn:
@@ -36,7 +36,7 @@ def visit_new(run: Run, rendered: Iterable[Rendered], counts: dict[str, Counts],
 
 
 def _drawn(run: Run, rendered: Iterable[Rendered], moves: Moves) -> dict[str, list[str]]:
-    """Section → its sample."""
+    """Return the sampled new pages of each section."""
     staged: dict[str, list[str]] = {}
     for receipt in rendered:
         if receipt.new:

@@ -1,4 +1,4 @@
-"""Writes of public objects: each on a condition, and under a fence where a late request may be on its way to the key.
+"""Writes of public objects: each on a condition, and with a fence if a late request can still reach the key.
 
 A fence is a comment that gives an object an ETag which its key never had (`render.fence`). A request of a publish that
 died names the ETag that it knew, so it fails.
@@ -128,5 +128,5 @@ def _put_once(run: Run, public: Storage, claim: Claim, item: Object, data: bytes
             sha256=sha256,
         )
     except Unavailable:
-        claim.hold()  # other bytes than were put may be those of a run that took over
+        claim.hold()  # different bytes can be from a run that took over
         raise

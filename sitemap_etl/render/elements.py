@@ -1,7 +1,7 @@
-"""The extension elements of an entry: a nested column → one string a row, empty where there is nothing.
+"""The extension elements of an entry: a nested column → one string a row, empty if there is nothing.
 
-A list is rendered as the one long column of its elements; those of a row lie next to each other, so the
-row's text is the same bytes under fewer offsets, without a copy.
+A list is rendered as one long column of its elements. The elements of a row are neighbors, so the row's text is the
+same bytes with fewer offsets, without a copy.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
 
 
 def images(column: pa.Array) -> pa.Array:
-    """`frames.IMAGES` → `image:image` elements."""
+    """Return `frames.IMAGES` as `image:image` elements."""
     urls = escaped_urls(column.flatten())
     return _rows_of(column, wrapped("<image:image><image:loc>", urls, "</image:loc></image:image>"))
 
 
 def alternates(column: pa.Array) -> pa.Array:
-    """`frames.ALTERNATES` → `xhtml:link` elements."""
+    """Return `frames.ALTERNATES` as `xhtml:link` elements."""
     links = column.flatten()
     inside = [
         '<xhtml:link rel="alternate" hreflang="',
@@ -81,7 +81,7 @@ def mobile(column: pa.Array) -> pa.Array:
 
 
 def news(column: pa.Array) -> pa.Array:
-    """`frames.NEWS` → a `news:news` element where it is not null."""
+    """Return `frames.NEWS` as `news:news` elements, empty for nulls."""
     inside = [
         "<news:news><news:publication><news:name>",
         escaped_texts(_field(column, "name")),
@@ -97,7 +97,7 @@ def news(column: pa.Array) -> pa.Array:
 
 
 def videos(column: pa.Array) -> pa.Array:
-    """`frames.VIDEOS` → `video:video` elements, their children in the order of the XSD."""
+    """Return `frames.VIDEOS` as `video:video` elements, with children in the order of the XSD."""
     rows = column.flatten()
     inside: list[pa.Array | str] = [pc.if_else(pc.is_valid(rows), "<video:video>", pa.scalar(None, pa.string()))]
     for entry in rows.type:

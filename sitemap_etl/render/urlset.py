@@ -137,8 +137,8 @@ def _with(words: pa.DictionaryArray, before: str, after: str) -> pa.DictionaryAr
 def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     """Return the entries of a table's rows.
 
-    `table` has columns of `frames.PUBLISHED`; those it lacks are taken for null. A column that might make more than
-    `largest` bytes is rendered in halves. Raises ValueError if a loc is null or a priority outside 0 to 10.
+    `table` has columns of `frames.PUBLISHED`; missing ones count as null. A column that can make more than `largest`
+    bytes is rendered in halves. Raise ValueError if a loc is null or a priority outside 0 to 10.
     """
     if table.num_rows == 0:
         return Entries((), np.empty(0, np.int64))

@@ -19,6 +19,7 @@ _MOST: Final = 1_000
 """Maximum number of examples of one code."""
 _FILES: Final = 500
 """Maximum number of files, the worst first."""
+_SEVERITIES: Final = {"error": "errors", "warning": "warnings", "info": "info"}
 _FINDINGS: Final = 50
 """Maximum number of findings of one file."""
 _GONE: Final = 200
@@ -53,6 +54,8 @@ def render_check(
             (total, _examples(total.findings, number), max(0, _shown(total.findings) - number)) for total in totals
         ],
         files=files[:_FILES],
+        dated=any(row["newest"] for row in files),
+        severities={one: name for one, name in _SEVERITIES.items() if any(row[one] for row in files)},
         more_files=max(0, len(files) - _FILES),
         gone=report.gone[:_GONE],
         more_gone=max(0, len(report.gone) - _GONE),

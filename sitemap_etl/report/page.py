@@ -58,8 +58,8 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         asked=list(engines(around.runs, own)) if len(around.runs) > 1 else [],
         nights=nights(around.runs, own, around.root) if len(around.runs) > 1 else [],
         columns=counted(around.runs),
-        shapes=list(_shapes(summary.shape)),
-        ages=AGE_NAMES,
+        ages=(ages := _ages(summary.shape)),
+        shapes=list(_shapes(summary.shape, ages)),
         facts=list(_facts(summary)),
         sections=summary.sections,
         views=views,
@@ -68,9 +68,9 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         unaltered=summary.quiet,
         gates=gates,
         gates_not_ok=_gates([gate for gate in summary.gates if gate.status != "ok"]),
-        gate_count=len(summary.gates),
+        gates_passed=gates_passed(summary.gates),
         gate_notes=[gate for gate in summary.gates if gate.status != "ok"],
-        forced_because=summary.reason or "",
+        forced_because=summary.reason if any(gate.status == "forced" for gate in summary.gates) else None,
         reasons=list(_reasons(summary)),
         clusters=summary.clusters,
         cluster_rows=[_reason("", reason) for reason in summary.clusters.notes.ordered()],
@@ -91,30 +91,44 @@ def render(summary: Summary, around: Around = ALONE) -> str:
 
 def _kinds(summary: Summary) -> list[tuple[str, list[str]]]:
     """Return the columns of the table of sections by kind. Results that no section has are left out."""
-    always = {"extracted", "listed", "added", "changed", "removed"}
+    always = {"extracted", "listed"}
     shown = [name for name in COUNTED if name in always or any(counts.of(name) for counts in summary.sections.values())]
     kinds = (
         ("rows read", COUNTED[:2]),
         ("result", COUNTED[2:6]),
         ("compared with the last release", COUNTED[6:]),
     )
-    return [(kind, [name for name in names if name in shown]) for kind, names in kinds]
+    found = [(kind, [name for name in names if name in shown]) for kind, names in kinds]
+    return [(kind, names) for kind, names in found if names]
 
 
-AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years", "older")
+AGE_NAMES: Final = ("no lastmod", "today", "to 7 days", "to 30 days", "to 90 days", "to a year", "to 3 years", "older")
 
 
-def _shapes(shape: Mapping[str, Shape]) -> Iterator[dict[str, Any]]:
+def _by_age(shape: Shape) -> dict[str, int]:
+    """Return the numbers of pages by the age of their lastmod. Early versions recorded only those without one."""
+    return dict(zip(AGE_NAMES, (shape.undated, *shape.ages), strict=False))
+
+
+def _ages(shape: Mapping[str, Shape]) -> list[str]:
+    """Return the ages that some page has."""
+    found = [_by_age(one) for one in shape.values()]
+    return [age for age in AGE_NAMES if any(by_age.get(age) for by_age in found)] or ["lastmod"]
+
+
+def _shapes(shape: Mapping[str, Shape], shown: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the ages of pages and the fill of files of each section, as percentages."""
     for name, found in shape.items():
-        pages = sum(found.ages) + found.undated
+        by_age = _by_age(found)
+        pages = sum(by_age.values())
         fullest = max(found.fill, default=0) or 1
         yield {
             "name": name,
             "files": found.files,
             "pages": pages,
-            "undated": percent(found.undated / pages) if pages else "",
-            "ages": [(percent(count / pages), round(100 * count / pages)) for count in found.ages] if pages else [],
+            "ages": [(percent(by_age.get(age, 0) / pages), round(100 * by_age.get(age, 0) / pages)) for age in shown]
+            if found.ages and pages
+            else [],
             "fill": [(count, round(100 * count / fullest)) for count in found.fill],
             "unrecorded": found.unrecorded,
         }
@@ -164,6 +178,8 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "Time", moment(summary.now or "")
     base = run_of_manifest(summary.base or "")
     yield "Compared with", f"run {base}" if base else "nothing: this is the first publish"
+    if summary.reason:
+        yield "Reason given", summary.reason
     options = summary.options
     if options.sections:
         yield "Options", f"only {', '.join(options.sections)} (--section); the other sections stay as published"
@@ -174,12 +190,17 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _files(summary: Summary) -> Iterator[tuple[str, int]]:
+    """Yield the numbers of files, without those that are zero. The first is what the run wrote, or would write."""
     files = summary.files
-    yield from (("written", files.written), ("unchanged", files.unchanged), ("deleted", files.deleted))
-    if files.to_write is not None:
-        yield "to write", files.to_write
-    if files.to_delete is not None:
-        yield "to delete", files.to_delete
+    first = "written" if files.to_write is None else "to write"
+    found = {
+        "written": files.written,
+        "to write": files.to_write or 0,
+        "unchanged": files.unchanged,
+        "deleted": files.deleted,
+        "to delete": files.to_delete or 0,
+    }
+    yield from ((name, count) for name, count in found.items() if count or name == first)
 
 
 def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -189,6 +210,12 @@ def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
         scope, _, name = gate.name.rpartition(".")
         by_scope.setdefault(scope, {})[name] = _gate(gate, name)
     return {scope: cells for scope, cells in by_scope.items() if cells}
+
+
+def gates_passed(gates: Sequence[Gate]) -> str:
+    """Return how many gates passed, in words."""
+    passed = sum(gate.status == "ok" for gate in gates)
+    return several(passed, "other gate" if passed < len(gates) else "gate") + " passed"
 
 
 def _gate(gate: Gate, name: str) -> dict[str, Any]:
@@ -247,17 +274,15 @@ def _seconds(seconds: Mapping[str, float], usual: Mapping[str, float]) -> list[d
 
 
 def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
-    """(purpose, command)."""
+    """Yield (purpose, command). The error of a refused run has its own commands."""
     file = shell_word(summary.site_file or "SITE.yaml")
-    example = next(
-        (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
-    )
+    examples = [(kind, loc) for kinds in summary.examples.values() for kind, locs in kinds.items() for loc in locs]
+    examples.sort(key=lambda example: example[0] != "removed")
+    example = examples[0][1] if examples else f"{summary.site or ''}/…"
     yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {shell_word(example)}"
     if summary.status in ("refused", "dry_run"):
-        refused = [gate.name for gate in summary.gates if gate.status == "refused"]
-        force = "".join(f" --force {name}" for name in refused)
-        reason = ' --reason "…"' if refused else ""
-        yield "Publish this run as shown here", f"sitemap-etl publish {file} {summary.run_id}{force}{reason}"
+        if summary.error is None:
+            yield "Publish this run as shown here", f"sitemap-etl publish {file} {summary.run_id}"
     else:
         yield "List the releases", f"sitemap-etl history {file}"
         yield "Go back to the previous release", f'sitemap-etl rollback {file} --reason "…"'

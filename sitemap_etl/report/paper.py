@@ -66,7 +66,7 @@ def _shown(value: Any) -> Any:
 
 
 def several(count: int, what: str) -> str:
-    """1 file, 2 files."""
+    """Return a count with its noun: 1 file, 2 files."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 

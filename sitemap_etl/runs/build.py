@@ -7,24 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.runs import units
+from sitemap_etl.runs.stages import STAGES
 from sitemap_etl.stages.about import about, here, subject
-from sitemap_etl.stages.clusters import align, cluster_units, collect_members
+from sitemap_etl.stages.clusters import align, cluster_units
 from sitemap_etl.stages.decide import decide_sections
-from sitemap_etl.stages.extract import extract_split, lanes, one_moment
-from sitemap_etl.stages.merge import merge_bucket, plan_merge
+from sitemap_etl.stages.extract import lanes, one_moment
+from sitemap_etl.stages.merge import plan_merge
 from sitemap_etl.stages.partition import partition
-from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.transform import retransform_split, transform_split
 
-T = TypeVar("T")
-
-_OF_SPLITS: Final = ("extract", "transform")
-"""Stages whose tasks are the splits of a source."""
+_Lanes = Mapping[int, tuple[str, int]]
 _SMALL_SPLIT: Final = 8_000
 """Average rows of a split below which splits are transformed one at a time.
 
@@ -39,52 +35,27 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     `seconds` is filled with the duration of each stage. `renew` extends the lease between stages. `final`: no other
     attempt follows (see the stages).
     """
-    splits = splits_of(run)
     with one_moment(run):
-        _each(run, "extract", splits, partial(extract_split, final=final), jobs, seconds, lanes=lanes(run))
+        _each(run, "extract", jobs, seconds, lanes=lanes(run), final=final)
     renew()
-    _each(run, "transform", splits, partial(transform_split, final=final), _side_by_side(run, jobs), seconds)
+    _each(run, "transform", _side_by_side(run, jobs), seconds, final=final)
     if run.plan.readings:
         plan_merge(run)
-        buckets = buckets_of(run)
-        needed = buckets[: run.merging().needed]
-        _each(run, "merge", needed, partial(merge_bucket, final=final), jobs, seconds)
+        _each(run, "merge", jobs, seconds, final=final)
     with timed(run, "decide", seconds):
-        again, late = decide_sections(run).again, decide_sections(run).merge
-    if late:
-        units = [buckets[n] for n in late]
-        _each(run, "merge", units, lambda run, at: merge_bucket(run, late[at], final=final), jobs, seconds)
-    if again:
-        units = [splits[n] for n in again]
-        _each(run, "retransform", units, lambda run, at: retransform_split(run, again[at]), jobs, seconds)
+        decided = decide_sections(run)
+    if decided.again or decided.merge:
+        _each(run, "retransform", jobs, seconds, final=final)
     with timed(run, "partition", seconds):
         partition(run, jobs=jobs)
     renew()
-    groups = groups_of(run)
-    members = cluster_units(run)
-    if members:
-        units = [groups[n] for n in members]
-        _each(run, "collect", units, lambda run, at: collect_members(run, members[at]), jobs, seconds)
+    if cluster_units(run):
+        _each(run, "collect", jobs, seconds)
         with timed(run, "align", seconds):
             align(run)
-    _each(run, "render", groups, render_group, jobs, seconds)
+    _each(run, "render", jobs, seconds)
     run.resident.clear()
     renew()
-
-
-def splits_of(run: Run) -> list[tuple[str, str]]:
-    """Section and label of the units of extract and transform."""
-    return [(unit.section, unit.label) for unit in run.plan.units]
-
-
-def buckets_of(run: Run) -> list[tuple[str, str]]:
-    """Return the same for the units of merge, which are planned by then."""
-    return [(section, f"bucket {bucket + 1}") for section, bucket in run.merging().units]
-
-
-def groups_of(run: Run) -> list[tuple[str, str]]:
-    """Return the same for the units of render, which are planned by then."""
-    return [(section, f"group {group + 1}") for section, group in run.partition().units]
 
 
 def _side_by_side(run: Run, jobs: int) -> int:
@@ -107,14 +78,20 @@ def timed(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: boo
         environment.advance(stage, 1, 1)
 
 
-def do_unit(run: Run, stage: str, n: int, unit: tuple[str, str], work: Callable[[Run, int], T]) -> T:
-    """Run task `n` of a stage and log its counts. `unit`: its section and label."""
+def units_of(run: Run, stage: str) -> units.Units:
+    """Return the section and label of each unit of a mapped stage."""
+    found: units.Units = getattr(units, STAGES[stage].units)(run)
+    return found
+
+
+def do_unit(run: Run, stage: str, n: int, unit: tuple[str, str], **options: bool) -> Any:
+    """Do unit `n` of a mapped stage, log its counts, and return the task result. `unit`: its section and label."""
     section, label = unit
-    which = {"split" if stage in _OF_SPLITS else "unit": n}
+    which = {"split" if STAGES[stage].units == STAGES["extract"].units else "unit": n}
     with about(stage=stage, section=section, **which):
         before = time.monotonic()
         try:
-            receipt = work(run, n)
+            receipt = getattr(units, STAGES[stage].unit)(run, n, **options)
         except SitemapEtlError as error:
             error.about = dict(subject())
             raise
@@ -128,22 +105,16 @@ def do_unit(run: Run, stage: str, n: int, unit: tuple[str, str], work: Callable[
 
 
 def _each(
-    run: Run,
-    stage: str,
-    units: Sequence[tuple[str, str]],
-    work: Callable[[Run, int], Any],
-    jobs: int,
-    seconds: dict[str, float],
-    *,
-    lanes: Mapping[int, tuple[str, int]] | None = None,
+    run: Run, stage: str, jobs: int, seconds: dict[str, float], lanes: _Lanes | None = None, **options: bool
 ) -> None:
-    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it.
+    """Do the units of a mapped stage, `jobs` at a time. The first error ends it.
 
-    `lanes`: of some units, the name of a lane and how many units may be in it at a time.
+    `lanes`: of some units, the name of a lane and how many units may be in it at a time. `options`: of the stage.
     """
+    planned = units_of(run, stage)
     before = time.monotonic()
-    done, count = 0, len(units)
-    if units:
+    done, count = 0, len(planned)
+    if planned:
         run.environment.advance(stage, 0, count)
     ready = list(range(count))
     # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
@@ -153,7 +124,7 @@ def _each(
             while ready or at_work:
                 while len(at_work) < jobs and (n := _next(ready, at_work.values(), lanes or {})) is not None:
                     ready.remove(n)
-                    at_work[pool.submit(here(do_unit), run, stage, n, units[n], work)] = n
+                    at_work[pool.submit(here(do_unit), run, stage, n, planned[n], **options)] = n
                 finished, _ = wait(at_work, return_when=FIRST_COMPLETED, timeout=0.2)
                 for future in finished:
                     del at_work[future]
@@ -167,7 +138,7 @@ def _each(
     seconds[stage] = time.monotonic() - before
 
 
-def _next(ready: Sequence[int], at_work: Collection[int], lanes: Mapping[int, tuple[str, int]]) -> int | None:
+def _next(ready: Sequence[int], at_work: Collection[int], lanes: _Lanes) -> int | None:
     """Return the first task whose connection has a free slot, or None."""
     busy = Counter(lanes[n][0] for n in at_work if n in lanes)
     return next((n for n in ready if n not in lanes or busy[lanes[n][0]] < lanes[n][1]), None)

@@ -53,10 +53,10 @@ def is_small(run: Run) -> bool:
 
 
 def _rows_of(run: Run, section: str) -> float:
-    """About how many rows a section has: as its source says, as it was published, or as its files are large.
+    """Estimate the rows of a section, from its source, its published counts or the size of its files.
 
-    Of a database that was never published nothing is known. One that is split is taken for large; one that is not is
-    read by one task in any case, so that there is little to gain from more.
+    The size of a database that was never published is unknown. With `split`, it counts as large. Without, one task
+    reads it anyway.
     """
     splits = [unit.split for unit in run.plan.units if unit.section == section]
     published = run.base.counts.get(section) if run.base is not None else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Final
 
 from sitemap_etl.alerts import Alert
@@ -12,6 +11,7 @@ from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs import alerts, tasks
+from sitemap_etl.runs.stages import STAGES
 from sitemap_etl.runs.waits import next_look
 from sitemap_etl.settings import Notify
 from sitemap_etl.stages.run import Environment
@@ -78,7 +78,7 @@ def _plan(
     return {"key": started.key, "bundles": started.bundles}
 
 
-def _next_look(
+def _wait(
     site: Site,
     scheduler: Scheduler,
     *,
@@ -123,28 +123,19 @@ def _of_run(stage: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _site, scheduler, *, key, **arguments: stage(key, environment=scheduler.environment, **arguments)
 
 
-_CALLS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
-    {
-        "plan": _plan,
-        "next_look": _next_look,
-        "extract": _of_run(tasks.extract),
-        "build": _of_run(tasks.build),
-        "buckets": _of_run(tasks.buckets),
-        "merge": _of_run(tasks.merge),
-        "decide": _of_run(tasks.decide),
-        "retransform": _of_run(tasks.retransform),
-        "partition": _of_run(tasks.partition),
-        "clusters": _of_run(tasks.clusters),
-        "collect": _of_run(tasks.collect),
-        "align": _of_run(tasks.align),
-        "render": _of_run(tasks.render),
-        "publish": _publish,
-        "ping": _of_run(tasks.ping),
-        "abandon": lambda site, scheduler, *, owner: tasks.abandon(site, owner, scheduler.environment),
-        "conclude": _conclude,
-        "report_late": _report_late,
-    }
-)
+_OWN: Final[Mapping[str, Callable[..., Any]]] = {
+    "plan": _plan,
+    "wait": _wait,
+    "publish": _publish,
+    "abandon": lambda site, scheduler, *, owner: tasks.abandon(site, owner, scheduler.environment),
+    "conclude": _conclude,
+    "report_late": _report_late,
+}
+"""Calls with arguments of their own."""
+_CALLS: Final = {
+    **{name: _of_run(getattr(tasks, name)) for name, stage in STAGES.items() if stage.page and name not in _OWN},
+    **_OWN,
+}
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -68,11 +68,11 @@ def check_target(url: str) -> None:
 
 
 def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:
-    """Counts with examples: URLs only here, only there, with another lastmod, in another spelling.
+    """Return counts and examples of URLs only here, only there, with another lastmod, or in another spelling.
 
-    `url`: a sitemap, index, feed or robots.txt, also a path or `s3://` address. Locs there are made
-    canonical by the site's rules before they are compared; a view repeats others and takes no part. Raises
-    ConfigError where the url is nothing that can be read, Unavailable where it does not answer.
+    `url`: a sitemap, index, feed or robots.txt, also a path or `s3://` address. The site's rules make its locs
+    canonical before the comparison. Views are left out, because they repeat other sections. Raises ConfigError if the
+    address can't be read, Unavailable if it does not answer.
     """
     options = Options(now=run.now, open_s3=open_storage)
     totals = _Totals()
@@ -135,7 +135,7 @@ class _Dealt:
 
 
 def _as_listed(listing: Listing, run: Run) -> pa.Table:
-    """Return the rows of a file there: canonical locs where they can be, as they are written where not."""
+    """Return the rows of a file there: canonical locs, or the written ones if they can't be made canonical."""
     written = column_of(listing.rows, "loc")
     urls = run.site.urls
     canonical = canonicalize(written, UrlRules(run.site.site, urls.same_as, frozenset(urls.strip))).loc

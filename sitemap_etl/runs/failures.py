@@ -11,11 +11,13 @@ from typing import Final, Literal
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.memory import ran_out
 from sitemap_etl.publish.claim import Overtaken
 from sitemap_etl.publish.reports import put_overview
 from sitemap_etl.stages.ping import why
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state.attempts import put_attempt, read_attempt, read_attempts
+from sitemap_etl.state.lease import release_lease
 from sitemap_etl.state.records import Attempt
 from sitemap_etl.state.store import AnothersState, State
 from sitemap_etl.storage import Storage
@@ -50,6 +52,31 @@ def remember_failure(
         ended = failure(error, environment, known or _begun(run, now, owner, dry_run=dry_run))
         put_attempt(work, ended)
         put_overview(work, site.name, site.site, ended)
+
+
+def remember_death(site: Site, environment: Environment, error: SitemapEtlError, *, dry_run: bool) -> Attempt | None:
+    """Record that the process of a run was killed, and release its lease. Return the record.
+
+    Raise nothing. Return None if there is nothing to record: the run had ended, or a dry run had not begun.
+    """
+    if error.run_id is None and dry_run:
+        return None
+    with suppress(SitemapEtlError, *_MACHINE):
+        work = open_work(site, environment)
+        if error.run_id is None:
+            if _is_anothers(site, environment, work):
+                return None
+            known = _begun(None, environment.clock(), "", dry_run=dry_run)
+        else:
+            known = read_attempt(work, error.run_id) or Attempt(error.run_id, instant(environment.clock()))
+            if known.status not in _UNEXPLAINED:
+                return None
+            release_lease(work, error.run_id)
+        ended = failure(error, environment, known)
+        put_attempt(work, ended)
+        put_overview(work, site.name, site.site, ended)
+        return ended
+    return None
 
 
 def failure(
@@ -120,6 +147,8 @@ def _status(error: BaseException) -> Literal["refused", "interrupted", "failed"]
 
 
 def _kind(error: BaseException) -> str:
+    if ran_out(error):
+        return "machine"
     if isinstance(error, SitemapEtlError):
         return error.kind
     if isinstance(error, KeyboardInterrupt):
@@ -129,8 +158,10 @@ def _kind(error: BaseException) -> str:
 
 def _words(error: BaseException) -> str:
     """Return the reason as text. A defect's own text is left out, because it can contain a secret."""
+    if ran_out(error):
+        return "Out of memory"
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted"
     if isinstance(error, OSError):
         return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
-    return "Out of memory" if isinstance(error, MemoryError) else why(error)
+    return why(error)

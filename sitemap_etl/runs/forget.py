@@ -82,7 +82,7 @@ def forget_rows(
 ) -> Forgotten:
     """Forget the rows with these keys, or with these URLs.
 
-    `section`: the section of the keys, if several have such keys. Raises ConfigError if it is needed and missing;
+    `section`: the section of the keys, if several have such keys. Raise ConfigError if it is needed and missing;
     Refused if a row is still in its source, listed or linked to, or if another run is in progress; DamagedState before
     any change.
     """
@@ -222,7 +222,7 @@ class _Forgetting(Traces):
         return decode(Manifest, self.marks.scrubbed(encode(cleaned)), "") if self.names(encode(cleaned)) else cleaned
 
     def _commit(self, snapshots: Mapping[str, Kept]) -> None:
-        """Replace the current release by one without the rows. Raises Refused if another run published meanwhile."""
+        """Replace the current release by one without the rows. Raise Refused if another run published meanwhile."""
         if self.current is None:
             return
         old = self._cleaned(self.current, snapshots)
@@ -404,7 +404,7 @@ class _Forgetting(Traces):
                 self.rewritten["mirrors"] += 1
 
     def _unreferenced(self) -> list[str]:
-        """Rows that nothing names: of removed releases, of runs that died, and of rewritten objects."""
+        """Return the keys of rows that nothing refers to: from removed releases, dead runs and rewritten objects."""
         used = {key for manifest in self.manifests.values() for key in snapshots_of(manifest)} | set(self.mirrors)
         for mirror in self.mirrors.values():
             used |= {file.key for bucket in mirror.buckets for file in bucket.files()}

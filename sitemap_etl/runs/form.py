@@ -72,7 +72,7 @@ def _switch(description: str, *, on: bool = False) -> dict[str, Any]:
 def filled_in(defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the value of every field: submitted in `conf`, or its default.
 
-    Raises ConfigError if `conf` has an unknown key: because of a misspelled word, a dry run would publish.
+    Raise ConfigError if `conf` has an unknown key: because of a misspelled word, a dry run would publish.
     """
     asked = {key: value for key, value in (conf or {}).items() if not key.startswith(_SCHEDULER_S)}
     problems = [_unknown(key) for key in asked if key not in TITLES]

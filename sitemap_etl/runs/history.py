@@ -10,7 +10,7 @@ from sitemap_etl.state.store import State
 
 
 def published_sets(site: Site, environment: Environment) -> list[KeptSet]:
-    """Return the stored releases, newest first. Raises DamagedState if a manifest is damaged."""
+    """Return the stored releases, newest first. Raise DamagedState if a manifest is damaged."""
     state = State(open_work(site, environment), site.name, site.site)
     current = state.current().manifest
     return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep, whole=True)]

@@ -156,7 +156,7 @@ def publish_locally(
     adopt: bool,
     moved: bool = False,
 ) -> Finished:
-    """Publish a dry or refused run as its report shows it. Raises ConfigError if the state has no such run."""
+    """Publish a dry or refused run as its report shows it. Raise ConfigError if the state has no such run."""
     if not layout.is_run_id(run_id):
         raise ConfigError(f"{run_id}: expected the id of a run, such as 20261120T020000Z-7f3a")
     work = open_work(site, environment)

@@ -45,7 +45,7 @@ def published_by(owner: str, since: datetime, site: Site, environment: Environme
 
 
 def tell_over(ended: Attempt, environment: Environment) -> None:
-    """Say that there is nothing to do for a task of a run that is over."""
+    """Log that a task of a run that has ended does nothing."""
     environment.label("already published" if not ended.dry_run else "already over")
     environment.log(
         f"run {ended.run_id} {_WORDS[ended.status]}, {ended.ended}: this task does nothing. "

@@ -49,7 +49,7 @@ class Channel:
         return answer["answer"]
 
     def receive(self) -> Any:
-        """Return the next message. Raises Unavailable if the scheduler's side has ended."""
+        """Return the next message. Raise Unavailable if the scheduler's side has ended."""
         line = self._incoming.readline()
         if not line:
             raise Unavailable("the process of the scheduler's task has ended")

@@ -29,7 +29,7 @@ from sitemap_etl.partition import stretch
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.drafts import Draft
-from sitemap_etl.publish.gates import Scope, evaluate
+from sitemap_etl.publish.gates import GATES, Scope, evaluate
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Proposal, foreign_page
@@ -62,7 +62,7 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.snapshots import SnapshotWriter
 from sitemap_etl.state.store import State, put_document
 
-_GATES: Final = ("max_drop", "min_urls")
+_GATES: Final = frozenset(gate.name for gate in GATES if gate.of_rollback)
 """Gates that apply to a rollback."""
 
 
@@ -77,13 +77,12 @@ def roll_back(
     moved: bool = False,
     now: datetime | None = None,
 ) -> Finished | None:
-    """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
+    """Publish an older release as a new run, with unchanged rows. Numbers of shards are never reused.
 
-    `run_id`: the set; without it, the last one that differs from the current. Return None
-    if that release is current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop`
-    and `min_urls` can refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current
-    release does not matter.
-    Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `run_id`: the release; by default the last one that differs from the current. Return None if that release is
+    current: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls` can
+    refuse it, unless `force` names them. `now`: the clock's time by default; the time of the current release does not
+    matter. Raise ConfigError if the set is not kept or lists pages of another site, or `force` is wrong; Refused as
     `moment_of`.
     """
     options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)
@@ -126,7 +125,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
             if manifest.run_id == run_id:
                 return manifest
         state.kept_manifest(layout.manifest(run_id))  # it may be there, and damaged
-        raise ConfigError(f"{run_id}: there is no such set. The sets are: {names}")
+        raise ConfigError(f"{run_id}: there is no such release. Choose from: {names}")
     newest = kept[0][1]
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.config import Site
@@ -32,8 +32,8 @@ from sitemap_etl.publish.summary import (
     remove_staging,
 )
 from sitemap_etl.runs.alerts import tell_end_of, tell_start
-from sitemap_etl.runs.build import buckets_of, do_unit, groups_of, splits_of
 from sitemap_etl.runs.build import build as build_run
+from sitemap_etl.runs.build import do_unit, units_of
 from sitemap_etl.runs.bundles import MOST, Bundle, bundles, called, is_small
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.form import TITLES, filled_in
@@ -42,22 +42,19 @@ from sitemap_etl.runs.story import counts_of, story
 from sitemap_etl.runs.work import dag_lacks_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
-from sitemap_etl.stages.clusters import cluster_units, collect_members
+from sitemap_etl.stages.clusters import cluster_units
 from sitemap_etl.stages.decide import decide_sections
-from sitemap_etl.stages.extract import extract_split
-from sitemap_etl.stages.merge import merge_bucket, plan_merge
+from sitemap_etl.stages.merge import plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
-from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
-from sitemap_etl.stages.transform import retransform_split, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, renewing, take_lease
-from sitemap_etl.state.records import Answered, GroupCounts, Options, Transformed
+from sitemap_etl.state.records import Answered, GroupCounts, Options, Rendered, Transformed
 
-T = TypeVar("T")
+Counts = dict[str, int]
 
 
 class Started(Frozen):
@@ -83,7 +80,7 @@ def demand_work(site: Site, environment: Environment) -> None:
 def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
     """Return the options and the time, if any, that a run was triggered with.
 
-    `defaults`: values of the form's fields. Raises ConfigError in the form's terms, before anything is written.
+    `defaults`: values of the form's fields. Raise ConfigError in the form's terms, before anything is written.
     """
     given = filled_in(defaults, conf)
     options = Options(
@@ -199,7 +196,7 @@ def _after_others(
     has_ended: Callable[[str], bool],
     patience: timedelta,
 ) -> Run:
-    """Call `begin` as soon as no other run is in progress, and return its run. Raises Unavailable after `patience`."""
+    """Call `begin` as soon as no other run is in progress, and return its run. Raise Unavailable after `patience`."""
     until = time.monotonic() + patience.total_seconds()
     while True:
         try:
@@ -240,43 +237,60 @@ def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
 
 
 def _each(
-    run: Run, stage: str, units: Sequence[tuple[str, str]], bundle: Bundle, work: Callable[[Run, int], T]
-) -> list[T]:
-    """Run the tasks of a bundle and return their results. `units`: section and label of each task of the stage."""
-    run.environment.label(called([section for section, _ in units], bundle))
+    key: str, bundle: Bundle, environment: Environment, stage: str, counts: Callable[..., Counts], **options: bool
+) -> Counts:
+    """Do the units of a bundle of a mapped stage, and return the counts of their task results."""
+    run = _open(key, environment)
+    if run is None:
+        return {}
+    units = units_of(run, stage)
+    environment.label(called([section for section, _ in units], bundle))
     with _remembering(run):
-        return [do_unit(run, stage, n, units[n], work) for n in _one_by_one(run, bundle)]
+        receipts = [do_unit(run, stage, n, units[n], **options) for n in _one_by_one(run, bundle)]
+    _log_held(run, receipts)
+    return counts(receipts)
 
 
-def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
+def _divide(key: str, environment: Environment, work: Callable[[Run], object], stage: str, most: int) -> list[Bundle]:
+    """Do the work that decides which units a mapped stage has, and return their bundles."""
+    run = _open(key, environment)
+    if run is None:
+        return []
+    with _remembering(run):
+        work(run)
+        return bundles(len(units_of(run, stage)), most)
+
+
+def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> Counts:
     """Extract and transform splits, and return their counts. Sections with a mirror are transformed by merge."""
     run = _open(key, environment)
     if run is None:
         return {}
-    units = splits_of(run)
+    units = units_of(run, "extract")
     first, past = bundle
     name = ": ".join(units[first]) if past - first == 1 else called([section for section, _ in units], bundle)
     environment.label(name)
     rows, receipts = 0, []
     with _remembering(run):
         for n in _one_by_one(run, bundle):
-            rows += do_unit(run, "extract", n, units[n], partial(extract_split, final=final)).rows
-            receipts.append(do_unit(run, "transform", n, units[n], partial(transform_split, final=final)))
+            rows += do_unit(run, "extract", n, units[n], final=final).rows
+            receipts.append(do_unit(run, "transform", n, units[n], final=final))
     _log_held(run, receipts)
     return {**_counts(receipts), "rows": rows}
 
 
-def _counts(receipts: Sequence[Transformed]) -> dict[str, int]:
-    names = ("rows", "inventory", "excluded", "rejected")
+def _counts(receipts: Sequence[Transformed], *more: str) -> Counts:
+    names = ("rows", "inventory", "excluded", "rejected", *more)
     return {name: sum(getattr(receipt, name) for receipt in receipts) for name in names}
 
 
-def _log_held(run: Run, receipts: Sequence[Transformed]) -> None:
-    for section, why in {receipt.section: receipt.held for receipt in receipts if receipt.held}.items():
+def _log_held(run: Run, receipts: Sequence[Any]) -> None:
+    kept = {one.section: one.held for one in receipts if isinstance(one, Transformed) and one.held}
+    for section, why in kept.items():
         run.environment.log(f"warning: section {section} stays as published: {why}")
 
 
-def build(key: str, environment: Environment, *, final: bool = True) -> dict[str, int]:
+def build(key: str, environment: Environment, *, final: bool = True) -> Counts:
     """Run everything from extract to render, for a small site. Return its counts."""
     run = _open(key, environment)
     if run is None:
@@ -291,76 +305,40 @@ def build(key: str, environment: Environment, *, final: bool = True) -> dict[str
 
 def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Plan merge and return its bundles: buckets of the mirrors of incremental sections."""
-    run = _open(key, environment)
-    if run is None:
-        return []
-    with _remembering(run):
-        return bundles(plan_merge(run).needed, most)
+    return _divide(key, environment, plan_merge, "merge", most)
 
 
-def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
+def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> Counts:
     """Merge the new rows into buckets of a mirror, transform the result, and return the counts."""
-    run = _open(key, environment)
-    if run is None:
-        return {}
-    receipts = _each(run, "merge", buckets_of(run), bundle, partial(merge_bucket, final=final))
-    _log_held(run, receipts)
-    return {**_counts(receipts), "carried": sum(receipt.carried for receipt in receipts)}
+    return _each(key, bundle, environment, "merge", lambda found: _counts(found, "carried"), final=final)
 
 
 def decide(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Decide which sections are unchanged, and return the bundles of retransform."""
-    run = _open(key, environment)
-    if run is None:
-        return []
-    with _remembering(run):
-        return bundles(len(decide_sections(run).again) + len(decide_sections(run).merge), most)
+    return _divide(key, environment, decide_sections, "retransform", most)
 
 
-def retransform(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+def retransform(key: str, bundle: Bundle, environment: Environment) -> Counts:
     """Transform unchanged splits and buckets of sections that have changed, and return the counts."""
-    run = _open(key, environment)
-    if run is None:
-        return {}
-    again, late = decide_sections(run).again, decide_sections(run).merge
-    splits, buckets_ = splits_of(run), buckets_of(run) if late else []
-    units = [*(splits[n] for n in again), *(buckets_[n] for n in late)]
-
-    def work(run: Run, at: int) -> Transformed:
-        return retransform_split(run, again[at]) if at < len(again) else merge_bucket(run, late[at - len(again)])
-
-    return _counts(_each(run, "retransform", units, bundle, work))
+    return _each(key, bundle, environment, "retransform", _counts)
 
 
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Plan windows and render groups, and return the bundles of render."""
-    run = _open(key, environment)
-    if run is None:
-        return []
-    with _remembering(run):
-        return bundles(len(partition_run(run).units), most)
+    return _divide(key, environment, partition_run, "render", most)
 
 
 def clusters(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Return the bundles of collect: groups of sections with hreflang clusters. Empty if no section has them."""
-    run = _open(key, environment)
-    return [] if run is None else bundles(len(cluster_units(run)), most)
+    return _divide(key, environment, cluster_units, "collect", most)
 
 
-def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+def collect(key: str, bundle: Bundle, environment: Environment) -> Counts:
     """Collect the listed members of clusters from groups, and return their number."""
-    run = _open(key, environment)
-    if run is None:
-        return {}
-    groups = cluster_units(run)
-    units = groups_of(run)
-    receipts = _each(
-        run, "collect", [units[n] for n in groups], bundle, lambda run, at: collect_members(run, groups[at])
-    )
-    return {"members": sum(receipt.members for receipt in receipts)}
+    return _each(key, bundle, environment, "collect", lambda found: {"members": sum(one.members for one in found)})
 
 
-def align(key: str, environment: Environment) -> dict[str, int]:
+def align(key: str, environment: Environment) -> Counts:
     """Complete the clusters of every bucket, and return the number of rows with alternates."""
     run = _open(key, environment)
     if run is None:
@@ -369,13 +347,13 @@ def align(key: str, environment: Environment) -> dict[str, int]:
         return {"aligned": align_run(run).aligned}
 
 
-def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+def render(key: str, bundle: Bundle, environment: Environment) -> Counts:
     """Render groups and return their counts."""
-    run = _open(key, environment)
-    if run is None:
-        return {}
-    receipts = _each(run, "render", groups_of(run), bundle, render_group)
-    return dict(encode(sum((receipt.counts for receipt in receipts), GroupCounts())))
+
+    def counts(receipts: Sequence[Rendered]) -> Counts:
+        return dict(encode(sum((receipt.counts for receipt in receipts), GroupCounts())))
+
+    return _each(key, bundle, environment, "render", counts)
 
 
 def is_done(site: Site, owner: str, since: datetime, environment: Environment) -> bool:
@@ -389,7 +367,7 @@ def is_over(key: str, environment: Environment) -> bool:
 
 
 def publish(key: str, environment: Environment) -> dict[str, Any]:
-    """Publish the run and return its counts. Raises Refused if a gate fails."""
+    """Publish the run and return its counts. Raise Refused if a gate fails."""
     run = _open(key, environment)
     if run is None:
         return _published_before(key, environment)
@@ -462,8 +440,8 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
 def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
     """Notify engines, each independently of the others. Return the submissions that they accepted.
 
-    One that has taken what the run changed is not asked again. Raises Unavailable or Refused where one did not accept
-    it, or was not asked.
+    An engine that has accepted the run's changes is not asked again. Raise Unavailable or Refused if an engine did not
+    accept them or was not asked.
     """
     ended = ended_run(key, environment)
     if ended is not None and not _is_kept(key, environment):

@@ -31,7 +31,7 @@ from sitemap_etl.urls import UrlRules, canonicalize
 
 
 class Traces:
-    """Search of a site's state for some rows. Raises Refused if a publish was interrupted.
+    """Search of a site's state for some rows. Raise Refused if a publish was interrupted.
 
     `marks`: names of the rows, after `find`. `rows`: versions of them in mirrors. `manifests`, `mirrors`: by key.
     `current`: the current release.

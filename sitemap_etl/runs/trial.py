@@ -17,6 +17,7 @@ from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import Unavailable, it_has
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.publish.addresses import warn_of_numbers
 from sitemap_etl.settings.kinds import duration_text
 from sitemap_etl.stages.extract import (
     check_key,
@@ -108,21 +109,11 @@ def _tried(run: Run, environment: Environment) -> Trial:
                 environment.log(f"section {unit.section}: {notice.text}: {notice.count:,}{example}")
             _try_key(run, n, unit, environment)
             receipts.append(transform_split(run, n))
-    _note_numbers(run, receipts, environment)
+    for text in warn_of_numbers(run.plan.units[0].section, receipts, run.site.site):
+        environment.log(f"section {text}")
     excluded, rejected, notes = (_joined(receipts, kind) for kind in ("excluded", "rejected", "notes"))
     rows, listed = (sum(counts) for counts in zip(*((one.rows, one.inventory) for one in receipts), strict=True))
     return Trial(rows, listed, excluded, rejected, notes)
-
-
-def _note_numbers(run: Run, receipts: Sequence[Transformed], environment: Environment) -> None:
-    """Log that the addresses of the section look like IDs: none has a leading slash, and the examples are numbers."""
-    bare = [one.bare[1] for one in receipts if one.bare[0]]
-    if bare and all(map(str.isdecimal, bare)) and all(one.bare[0] == one.inventory for one in receipts):
-        section = run.plan.units[0].section
-        environment.log(
-            f"section {section}: its addresses are numbers such as {bare[0]}, which is {run.site.site}/{bare[0]}. If "
-            "they are IDs, build the paths in the SELECT: '/p/' || id AS loc"
-        )
 
 
 def _try_key(run: Run, n: int, unit: Unit, environment: Environment) -> None:

@@ -111,7 +111,7 @@ def _storages(site: Site, environment: Environment) -> list[Problem]:
 
 
 def _robots(site: Site, environment: Environment) -> bytes | None:
-    """Return the robots.txt that applies to the site. Raises Refused if the state belongs to another site."""
+    """Return the robots.txt that applies to the site. Raise Refused if the state belongs to another site."""
     state = state_of(site, environment)
     current = state.current()
     if not site.urls.respect_robots:

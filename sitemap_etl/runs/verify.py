@@ -83,7 +83,7 @@ class Verified(Record):
 def verify_state(site: Site, environment: Environment, *, repair: bool = False) -> Verified:
     """Verify all objects of a site's state.
 
-    Raises Refused if a newer version of sitemap-etl wrote an object, before any change, and if a repair meets a run in
+    Raise Refused if a newer version of sitemap-etl wrote an object, before any change, and if a repair meets a run in
     progress.
     """
     work = open_work(site, environment)

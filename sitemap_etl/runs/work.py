@@ -22,7 +22,7 @@ def dag_lacks_work(site: Site) -> str | None:
     """Return the problem of a DAG whose site file has no `work`, with the line to add, or None."""
     if site.says_work:
         return None
-    example = "s3://shop-private/sitemap" if site.publish.to.startswith("s3://") else "/srv/sitemap-etl"
+    example = "s3://shop-private/sitemaps" if site.publish.to.startswith("s3://") else "/srv/sitemap-etl"
     return (
         "work is missing. A DAG has no default for it: its tasks may run on several machines, which must all reach "
         f"the state. Write its place, for example\n  work: {example}"

@@ -401,7 +401,7 @@ def _region(error: boto.ClientError) -> str:
 
 
 def _unanswered(error: Exception, say: str, endpoint: str) -> SitemapEtlError:
-    """boto3 gave up before, during or after the request, without an error of the store."""
+    """Return an error for a request that boto3 gave up without an answer from the store."""
     if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         return Denied(
             f"{say}the certificate of {endpoint} is not trusted. Name its authority in AWS_CA_BUNDLE, "

@@ -53,7 +53,7 @@ class Settings(BaseModel):
 def wrong(said: str, *keys: str) -> PydanticCustomError:
     """Return the error of a value or a mapping, in words that follow the key path.
 
-    `keys` are those of the mapping whose absence it is about.
+    `keys`: the missing keys of the mapping.
     """
     return PydanticCustomError("wrong", "{said}", {"said": said, "keys": keys})
 
@@ -219,7 +219,7 @@ def _address_problem(text: str, expected: str, *, shown: bool) -> str | None:
 
 
 def _placed_as(expected: str) -> BeforeValidator:
-    """Makes a path absolute that may also be an address of a store."""
+    """Return a validator that makes a path absolute, unless it is an address of a store."""
 
     def place(value: Any) -> Any:
         problem = None

@@ -127,8 +127,7 @@ class NewPages(Settings):
         default=0.02,
         ge=0,
         le=1,
-        description="Maximum share of bad pages among those visited: they answer with an error, redirect, say "
-        "`noindex`, name another page as canonical, or robots.txt disallows them.",
+        description="Maximum share of bad pages among those visited, such as errors, redirects and `noindex`.",
     )
     budget: Annotated[Duration, AfterValidator(_budget)] = Field(
         default=timedelta(minutes=1),

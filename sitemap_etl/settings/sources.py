@@ -93,7 +93,7 @@ class Expect(Settings):
     )
 
     def only(self, *keys: str, of: str) -> Self:
-        """Itself. Raises a mistake where another key was written, which means nothing for such a source."""
+        """Return the settings unchanged. Raise a mistake if a key was written that means nothing for such a source."""
         fields = type(self).model_fields.items()
         other = [name for name, field in fields if name not in keys and getattr(self, name) != field.default]
         if other:

@@ -13,7 +13,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Written(str):
-    """Text of a site file. Text that is none of these comes from what a run stored, and is taken as it is.
+    """Text of a site file. Plain text comes from a stored run and is used unchanged.
 
     The text itself has its `${…}` filled in, unless the key is one whose variables the stage reads that uses it.
     `template` is what the file says, and all a message may show; `file` the absolute path of the file that wrote it,

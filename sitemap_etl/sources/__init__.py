@@ -104,7 +104,7 @@ def plan_export(
     """Return the splits of an export of any kind.
 
     `note` is called with remarks about the files for the user. `files`: files of the export, if they were found before.
-    Raises InvalidSource, Refused, Unavailable.
+    Raise InvalidSource, Refused, Unavailable.
     """
     paths = export.paths if files is None else files
     found: dict[str, Any] = {"pays": export.requester_pays, "verify": export.verify, "note": note, "needed": needed}
@@ -141,7 +141,7 @@ def read(
     `columns`: columns to read of an export or a table. `connection`, `query`: for a database. `params`: parameters of a
     SELECT, as planned. `session`: settings for database sessions. `snapshot`: see `SharedSnapshot`. `lines`: for text,
     fills in line numbers and adds the column `LINES`. `dates`: database columns whose dates outside the years 1 to 9999
-    are kept; in other columns they become null. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    are kept; in other columns they become null. Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     if split.kind == "database":
         if connection is None or query is None:

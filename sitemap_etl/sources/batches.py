@@ -67,7 +67,7 @@ def is_unusual(kind: pa.DataType) -> bool:
 
 
 def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
-    """Return the schema in plain types, without metadata. Raises InvalidSource if two columns have the same name."""
+    """Return the schema in plain types, without metadata. Raise InvalidSource if two columns have the same name."""
     check_names(schema.names, label=label)
     return pa.schema([(entry.name, plain_type(entry.type)) for entry in schema])
 
@@ -104,7 +104,7 @@ def fit(
     """Yield the rows in batches of at most `batch_rows` rows and `batch_bytes` bytes. Small batches are combined.
 
     Every batch has `schema`, or the plain form of the first batch's schema. A row of more than `batch_bytes` is a batch
-    by itself. Empty batches are dropped. Raises InvalidSource for text that is not UTF-8 and for values that don't fit
+    by itself. Empty batches are dropped. Raise InvalidSource for text that is not UTF-8 and for values that don't fit
     their column.
     """
     held: list[pa.RecordBatch] = []

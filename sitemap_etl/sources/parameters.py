@@ -55,7 +55,7 @@ def parts(sql: str, dialect: str) -> Iterator[Part]:
 def one_statement(sql: str, dialect: str, *, label: str) -> str:
     """Return the SQL without its closing semicolon, so that it can be put in parentheses. Line numbers stay the same.
 
-    Raises ConfigError unless there is exactly one statement.
+    Raise ConfigError unless there is exactly one statement.
     """
     out: list[str] = []
     ended = said = False
@@ -82,7 +82,7 @@ def bind(
 ) -> tuple[str, list[str]]:
     """Return the SQL with `placeholder(name)` for each `:name`, and the names in the order of their first occurrence.
 
-    Raises ConfigError for names without a value.
+    Raise ConfigError for names without a value.
     """
     used: dict[str, None] = {}
     out: list[str] = []

@@ -48,7 +48,7 @@ def here(work: Callable[..., _R]) -> Callable[..., _R]:
     """Return `work` as a function that another thread can call once, with the log context of this thread."""
     context = copy_context()
 
-    def done(*arguments: object) -> _R:
-        return context.run(work, *arguments)
+    def done(*arguments: object, **options: object) -> _R:
+        return context.run(work, *arguments, **options)
 
     return done

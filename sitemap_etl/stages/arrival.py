@@ -26,7 +26,7 @@ POLL: Final = 30.0
 def arrival(section: Section, site: Site, environment: Environment) -> Readiness | None:
     """Return the readiness of the section's source, or None if the section expects nothing that can be checked.
 
-    Raises `Refused` or `Unavailable` if the source can't be checked.
+    Raise `Refused` or `Unavailable` if the source can't be checked.
     """
     source = section.source
     expect = source.expect
@@ -46,7 +46,7 @@ def arrival(section: Section, site: Site, environment: Environment) -> Readiness
 def demand_arrival(section: Section, site: Site, environment: Environment) -> Readiness | None:
     """Return the result of `arrival` if the source can be read now.
 
-    Raises `Unavailable` if the source is not complete yet, `InvalidSource` if it can't become complete.
+    Raise `Unavailable` if the source is not complete yet, `InvalidSource` if it can't become complete.
     """
     found = arrival(section, site, environment)
     if found is not None and found.settles:

@@ -60,7 +60,7 @@ READ_TWICE: Final = "read twice with the same key"
 REPLACED: Final = "replaced by a later change of its row"
 """Reasons for not listing a row before any rule is applied."""
 BEFORE_RULES: Final = (NO_KEY, READ_TWICE, REPLACED, DELETED)
-"""All these reasons. Such rows are not stored in the mirror."""
+"""All reasons for which a row is left out before the rules. Such rows are not stored in the mirror."""
 READERS: Final = 4_096
 """Row number prefixes of a bucket, one for each run that read some of its rows."""
 _ROWS: Final = 250_000
@@ -136,7 +136,7 @@ class Bucket:
     # --- rows that were read ---------------------------------------------------------------------------
 
     def _fresh(self) -> _Fresh:
-        """Return the keys of the rows that were read, and the row that is taken for each key."""
+        """Return the keys of the rows that were read, and the row that is used for each key."""
         columns = [KEY, GONE, ORDER]
         if self.deleted is not None:
             says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all
@@ -174,7 +174,7 @@ class Bucket:
         return np.zeros(table.num_rows, bool) if self.deleted is None else says_deleted(table, self.deleted)
 
     def _choose_among_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
-        """Choose one row per key. Raises InvalidSource if one SELECT returns different rows with the same key."""
+        """Choose one row per key. Raise InvalidSource if one SELECT returns different rows with the same key."""
         places = np.flatnonzero(twice)
         tables, at = [], 0
         for _, table in self._tables(None):

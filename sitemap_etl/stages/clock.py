@@ -23,7 +23,7 @@ _LAST_YEAR: Final = 9998
 def written(text: str | None, *, said: str = "--now") -> datetime | None:
     """Return the time that a person gave, in UTC if it has no zone. `said`: name of the option, for messages.
 
-    Raises ConfigError.
+    Raise ConfigError.
     """
     if text is None or not text.strip():
         return None
@@ -51,7 +51,7 @@ def moment_of(
     `store`: time by the clock of the state's store at address `where`. `placed`, `run_id`: time and run of the last
     release; None if it does not matter. A time less than ten minutes before the release counts as the release's time.
 
-    Raises Refused for a time more than an hour from the store's, or ten minutes and more before the release. A `given`
+    Raise Refused for a time more than an hour from the store's, or ten minutes and more before the release. A `given`
     time with a `reason` is accepted.
     """
     now = given or clock

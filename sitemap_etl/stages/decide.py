@@ -68,7 +68,7 @@ def decide_sections(run: Run) -> Decided:
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
     """Return the reason why a section with `on_error: keep` is kept for the number of its rows, or None.
 
-    Raises `Unavailable` where another one has too few, which is known only now.
+    Raise `Unavailable` if another section has too few rows.
     """
     section = run.site.sections[name]
     mirrored = name in run.plan.readings
@@ -127,7 +127,7 @@ def _inputs(one: MadeFrom) -> tuple[Any, ...]:
 def digests_of_run(
     run: Run, digests: SectionDigests, rendered: Mapping[str, int | None], mirrors: Mapping[str, Mirror]
 ) -> dict[str, MadeFrom | None]:
-    """Return the record of each section that was read, for the next run. None: it must be rendered in any case.
+    """Return the record of each section that was read, for the next run. None: it must be rendered.
 
     `rendered`: section that was rendered → its listed pages with a lastmod; None if rendering reports
     something that would be missing if it were not done. `mirrors`: the mirrors of this run, by section.

@@ -178,7 +178,7 @@ def reads_changes_only(section: Section, environment: Environment) -> bool:
 
 
 def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
-    """Extract unit `n` of the plan. Return its receipt.
+    """Extract unit `n` of the plan. Return its task result.
 
     `final`: no other attempt follows, so that a section with `on_error: keep` is held now. Otherwise
     Unavailable is raised for the next attempt.
@@ -226,14 +226,14 @@ def without_section(section: str, error: Exception) -> str:
 
 
 def _referred(run: Run, split: Split) -> Extracted:
-    """Return a Parquet export's task result: its rows are known, and transform reads them where they are."""
+    """Return a Parquet export's task result: its rows are counted, and transform reads them from the export."""
     assert split.rows is not None
     return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
 
 @contextmanager
 def _scratch(unit: Unit) -> Iterator[Path]:
-    """Yield a folder for the rows of a task until they are staged. Raises Unavailable if the disk is full."""
+    """Yield a folder for the rows of a task until they are staged. Raise Unavailable if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
             yield Path(folder)
@@ -325,7 +325,7 @@ class _Keyed:
         self.pending, self.rows, self.bytes = [], 0, 0
         if self.writer is None:
             self.writer = SpoolWriter(self.path, table.schema, SLOTS)
-        # Few rows make few messages: each has a price of its own, and stands for neighbouring slots.
+        # Few rows make few messages, each for neighboring slots, because every message has a cost.
         parts = min(SLOTS, 1 << max(0, (table.num_rows // _MESSAGE_ROWS).bit_length() - 1))
         part = slots(table.column(KEY)).astype(np.int64) * parts // SLOTS
         order, starts = grouped(part, parts)
@@ -418,9 +418,9 @@ def _read_database(
 
 
 def lanes(run: Run) -> dict[int, tuple[str, int]]:
-    """Units of extract → their connection, and how many of its splits may be read at once; units without a limit: none.
+    """Return connection and number of parallel reads for each unit of extract whose connection has a limit.
 
-    Of several sections of one connection, the smallest `max_parallel` holds.
+    If several sections share a connection, the smallest `max_parallel` applies.
     """
     width: dict[str, int] = {}
     for section in run.site.sections.values():
@@ -437,7 +437,7 @@ def lanes(run: Run) -> dict[int, tuple[str, int]]:
 
 @contextmanager
 def one_moment(run: Run) -> Iterator[None]:
-    """While this is open, what this process reads of the connections that the plan names is of one moment each."""
+    """Read each connection that the plan names from one snapshot, until the end of the block."""
     for section in map(run.site.sections.__getitem__, run.read_sections()):
         source = section.source
         if isinstance(source, DatabaseSource) and source.database in {*run.plan.snapshots} - {*run.snapshots}:

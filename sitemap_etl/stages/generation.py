@@ -25,7 +25,7 @@ class Generation(Frozen):
     def reading(self, everything: Reading) -> tuple[Reading, Mirror | None]:
         """Return the read of the changes since then, and the mirror; or a full read, which says why, and None.
 
-        `everything`: how all of it is read. Raises DamagedState.
+        `everything`: how all of it is read. Raise DamagedState.
         """
         if self.key is None:
             return replace(everything, because="there is no mirror of it yet"), None

@@ -75,7 +75,7 @@ def plan_merge(run: Run) -> Merging:
 
 
 def _is_untouched(run: Run, name: str) -> bool:
-    """Return True if the rows and rules of a section are those of an earlier run whose result is known."""
+    """Return True if the rows and rules of a section are unchanged since an earlier run whose result is stored."""
     reading, known = run.plan.readings[name], run.plan.made_from.get(name)
     if reading.mirror is None or known is None or known.source is None or run.goes_back:
         return False
@@ -157,7 +157,7 @@ def _by_slot(rows: pa.Table) -> Routed:
 
 
 def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Merge unit `n` of the merge plan and apply the rules to the result. Return the receipt of transform.
+    """Merge unit `n` of the merge plan and apply the rules to the result. Return the same task result as transform.
 
     `final`: as for transform.
     """

@@ -32,13 +32,13 @@ BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
 def params_of(source: Select, site: Site, environment: Environment, now: datetime, since: datetime) -> dict[str, Any]:
     """Return the values to bind to a SELECT. The site file can't replace `now`, `since` and `site`.
 
-    Raises ConfigError if an environment variable is not set.
+    Raise ConfigError if an environment variable is not set.
     """
     return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
 
 def planned_params(run: Run, section: Section, source: Select, since: datetime) -> dict[str, Any]:
-    """Return the values bound to a SELECT by a task of a run. Raises Refused if they are not those of its plan."""
+    """Return the values bound to a SELECT by a task of a run. Raise Refused if they are not those of its plan."""
     planned = run.plan.params.get(section.name)
     if planned is not None and planned != params_digest(section.name, source, run.site, run.environment):
         named = ", ".join(f"params.{name} ({value.template})" for name, value in _secrets(source).items())
@@ -57,7 +57,7 @@ def has_secrets(source: Select) -> bool:
 def params_digest(section: str, source: Select, site: Site, environment: Environment) -> str:
     """Return a digest of the parameters of a section: text that contains none of them.
 
-    Raises ConfigError where a variable in one is not set.
+    Raise ConfigError if a variable in one is not set.
     """
     values = parameters(source, environment.environ)
     secrets = _secrets(source)

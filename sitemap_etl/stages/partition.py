@@ -27,7 +27,7 @@ _HREFLANG: Final = 40
 
 
 def partition(run: Run, *, jobs: int = 1) -> Partition:
-    """Plan the windows and groups of every section that was read and has changed. Return the receipt.
+    """Plan the windows and groups of every section that was read and has changed. Return the task result.
 
     `jobs`: how many groups are rendered at a time. Groups affect speed, never bytes.
     """
@@ -132,7 +132,7 @@ def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
 
 
 def places_of(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
-    """Yield the rows of the index for one spool."""
+    """Yield the rows of the index for one shuffle file."""
     borders = spool.borders
     known = frozenset(borders)
     for window, stretch in enumerate(planned):

@@ -63,7 +63,7 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
 def pending_runs(state: State, engine: str) -> list[str]:
     """Return the runs whose changes an engine has not accepted completely, in order.
 
-    Raises Refused if a newer version wrote its ledger.
+    Raise Refused if a newer version wrote its ledger.
     """
     waits = set(engines.named(engine).pending(StoredLedger(state, engine)))
     runs = [run for run in runs_with_changes(state) if run in waits or not _is_notified(state, run, engine)]
@@ -122,7 +122,7 @@ def ping_engine(
 
     A run that published nothing has no changes. The answer is stored in the state. It is `unavailable` if another try
     can help. It is `failed` if the engine could not be asked because of its settings, its connection or a defect. In
-    both cases the changes stay pending. Raises Refused if nothing was ever published, and errors of the state.
+    both cases the changes stay pending. Raise Refused if nothing was ever published, and errors of the state.
     """
     state = state_of(site, environment)
     done = settled_answer(site, run_id, engine, environment)
@@ -216,7 +216,7 @@ def put_by_hand(
     """Store changes that a person wants to send, under a new run, and return its id.
 
     `asked`: engines to notify; the others never get these changes. `since`: send all changes after that run.
-    `everything`: send all URLs of the site. Raises ConfigError if the changes no longer exist.
+    `everything`: send all URLs of the site. Raise ConfigError if the changes no longer exist.
     """
     state = state_of(site, environment)
     manifest = state.manifest(state.current().manifest)
@@ -287,14 +287,14 @@ def _submission(
 
 
 def ready_engine(site: Site, name: str, environment: Environment) -> None:
-    """Create an engine as for a submission, without a request. Raises ConfigError if a secret is missing."""
+    """Create an engine as for a submission, without a request. Raise ConfigError if a secret is missing."""
     _engine(site, name, environment)
 
 
 def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
     """Return the name and the content of the IndexNow key file, or None if there is none.
 
-    Raises ConfigError if the key is not available.
+    Raise ConfigError if the key is not available.
     """
     return _engine(site, "indexnow", environment).key_file()
 

@@ -13,7 +13,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from sitemap_etl import engines, limits, sources, web
+from sitemap_etl import engines, limits, sources, trail, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
@@ -96,7 +96,7 @@ def start_run(
     files survive a power cut. `split_rows`: rows per split of a Parquet export. `waits`: wait for sources that are not
     complete; False if a scheduler has waited already.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -112,6 +112,7 @@ def start_run(
     now = _moment(work, base, environment.clock(), given, options)
     run_id = new_run_id(now, after="" if base is None else base.run_id, work=work)
     note(run=run_id)
+    trail.works_on(run_id=run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     demand_conditions(work)
@@ -186,7 +187,7 @@ def start_run(
 def _moment(
     work: Storage, base: Manifest | None, clock: datetime, given: datetime | None, options: Options
 ) -> datetime:
-    """Return the time of a run. Raises Refused as `moment_of`."""
+    """Return the time of a run. Raise Refused as `moment_of`."""
     return moment_of(
         clock,
         work.now(),
@@ -256,8 +257,8 @@ def _check_engines(site: Site) -> None:
 class _Sources:
     """The splits of every section that is read, and how those that keep a mirror are read.
 
-    `robots`: the rules that hold. `published`: sections that stay as they are where nothing of them is read.
-    Raises what the sources raise, of all of them at once.
+    `robots`: the rules that apply. `published`: sections that stay as published unless they are read. Raise what the
+    sources raise, of all of them at once.
     """
 
     def __init__(
@@ -415,11 +416,11 @@ class _Sources:
             self.environment.detail(f"section {section.name}: rows without {unseen.column} are not counted: {error}")
             return
         if count > 0:
-            rows = "1 row has" if count == 1 else f"{count:,} rows have"
+            rows, them = ("1 row has", "it") if count == 1 else (f"{count:,} rows have", "them")
             self._warn(
                 section,
-                f"{rows} NULL in {unseen.column}, which no comparison with :since yields, so they are not listed. To "
-                f"list them, write in place of the comparison: {unseen.line}",
+                f"{rows} NULL in {unseen.column}, which no comparison with :since yields. To list {them}, write in "
+                f"place of the comparison: {unseen.line}",
             )
 
     def _warn(self, section: Section, text: str) -> None:
@@ -477,8 +478,8 @@ class _Sources:
         if use is not None:
             self._warn(
                 section,
-                f"the SELECT names the time ({use}), so that rows become others without being written. It is read in "
-                f"full every run. To read only what changed, add to its WHERE:\n  {also_due(use)}",
+                f"the SELECT names the time ({use}), so rows can appear without being changed. It is read in full "
+                f"every run. To read only what changed, add beside the comparison with :since:\n  {also_due(use)}",
             )
             return replace(everything, because=f"its SELECT names the time ({use})")
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
@@ -524,8 +525,8 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     """Return the site's robots.txt: from `publish.root`, else from the site, else as it was last read.
 
     404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
-    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raise `Unavailable`
-    if none was read before either.
+    maintenance), the rules are unknown, and no disallowed page may be listed because of that. Raise `Unavailable` if
+    none was read before either.
     """
     publish = site.publish
     if publish.root is not None:

@@ -137,7 +137,7 @@ def published_rows(
 def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterator[tuple[Entry, pa.Table]]:
     """Yield the shards that have any of the locs (ordered), each with its snapshot rows of these locs.
 
-    Only a shard with one of them between its ends is read: its locs first, all of it where they are among those.
+    Only a shard with one of them between its ends is read: its locs first, and the other columns if it has one of them.
     """
     starts = pc.search_sorted(locs, pa.array([entry.first for entry in entries], locs.type), side="left")
     stops = pc.search_sorted(locs, pa.array([entry.last for entry in entries], locs.type), side="right")

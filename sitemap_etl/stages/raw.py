@@ -1,7 +1,7 @@
 """Skip the rules for splits if an earlier run had the same raw rows and rules.
 
-The same rules make the same of the same rows, so nothing of such a split is stored. A digest of its raw rows identifies
-them; computing it costs a third of applying the rules.
+Equal rows and rules give equal results, so such a split stores nothing. A digest of its raw rows identifies them;
+computing it costs a third of applying the rules.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RawRows:
         self.all = (0, 0)
         self.rows = 0
         self.compared = compared
-        """True while a later run can compare these rows, and the rules would make the same of them."""
+        """True while a later run can compare these rows, and the same rules would give the same result."""
 
     def add(self, raw: pa.Table, known: Mapping[str, np.ndarray] | None = None) -> None:
         """Add a batch. `known`: hashes of some columns."""

@@ -70,7 +70,9 @@ class Resident:
         return first, last
 
     def rows(self, key: str, low: str, high: str | None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Yield the rows of a spool in [low, high) that stay, a table a batch; of `columns` only, if given."""
+        """Yield the rows of a shuffle file in [low, high) that stay in memory, one table per batch, with only `columns`
+        if given.
+        """
         for batch in self._batches.get(key, ()):
             if low > batch.last or (high is not None and high <= batch.first):
                 continue

@@ -37,7 +37,7 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
 def hook_of(section: Section) -> Hook:
     """Return the function that a section's `transform:` names. It can be in the working folder, as for a script.
 
-    Raises ConfigError if pandas is missing, or if the function can't be imported or is not one.
+    Raise ConfigError if pandas is missing, or if the function can't be imported or is not one.
     """
     assert section.transform is not None
     demand("pandas", f"sections.{section.name}.transform")

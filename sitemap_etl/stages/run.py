@@ -66,7 +66,7 @@ def _visits(urls: Sequence[str], seconds: float) -> Iterator[Visit]:
 
 
 Announce = Callable[[str, Mapping[str, Any], Alert], None]
-"""Raises `SitemapEtlError` where the message could not be sent."""
+"""Raise `SitemapEtlError` if the message could not be sent."""
 
 
 class Environment(Frozen):
@@ -87,7 +87,7 @@ class Environment(Frozen):
     explained: Callable[[BaseException], BaseException] = lambda error: error  # meaning of a scheduler's own errors
 
     def connection(self, connection_id: str) -> Connection:
-        """Return the connection with this id. Raises ConfigError if it is unknown or can't be read."""
+        """Return the connection with this id. Raise ConfigError if it is unknown or can't be read."""
         return look_up(connection_id, self.connections or environment_connections(self.environ))
 
 
@@ -126,7 +126,7 @@ class Run:
     def base(self) -> Manifest | None:
         """The manifest this run compares with.
 
-        Raises Refused where others have published so much that it is gone, DamagedState where the whole state is.
+        Raise Refused if later runs have removed it, DamagedState if the whole state is gone.
         """
         key = self.plan.base
         found = None if key is None else self.state.kept_manifest(key)
@@ -151,7 +151,9 @@ class Run:
         return Counter(unit.section for unit in self.plan.units)
 
     def read_moment(self) -> datetime:
-        """When rows are read that are read now. Of a run whose time was given it is that time: it can be repeated."""
+        """Return the time of rows that are read now. If the run's time was given, it is that time, so the run can be
+        repeated.
+        """
         if self.plan.given:
             return self.now
         return read_moment(self.now, self.environment.clock(), self.work.now())
@@ -271,7 +273,7 @@ class Run:
     def aligned(self) -> Aligned | None:
         """Return the result of align, or None if no rendered section has hreflang clusters.
 
-        Raises Refused if align did not run. A scheduler can follow an outdated graph of tasks.
+        Raise Refused if align did not run. A scheduler can follow an outdated graph of tasks.
         """
         return self._needed(layout.ALIGN, Aligned) if self._clustered else None
 
@@ -289,7 +291,7 @@ class Run:
         return [self.rendered(unit) for unit in range(len(self.partition().units))]
 
     def _needed(self, name: str, kind: type[_D]) -> _D:
-        """Return a task result that an earlier stage must have stored. Raises Refused if it is missing."""
+        """Return a task result that an earlier stage must have stored. Raise Refused if it is missing."""
         found = self.receipt(name, kind)
         if found is None:
             where = self.staging.url_of(layout.receipt(name))
@@ -353,7 +355,7 @@ def state_of(
 def open_run(key: str, environment: Environment, *, staging: Storage | None = None, moved: bool = False) -> Run:
     """Return the run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
 
-    Raises Refused if there is no such run, or where a release with another format began it.
+    Raise Refused if there is no such run, or if a version with another format started it.
     """
     stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:

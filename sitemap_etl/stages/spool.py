@@ -84,7 +84,7 @@ class SpoolWriter:
 def read_windows(
     storage: Storage, spool: Spool, windows: Iterable[int], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the rows of these windows of a spool, a table a message; of `columns` only, if given."""
+    """Yield the rows of these windows of a shuffle file, one table per message, with only `columns` if given."""
     return read_messages(storage, spool, [place for window in windows for place in spool.places[window]], columns)
 
 
@@ -93,7 +93,7 @@ def read_messages(
 ) -> Iterator[pa.Table]:
     """Yield the rows of these messages, one table per message, in file order. `columns`: columns to read; None: all.
 
-    Raises DamagedState if the bytes of a message changed.
+    Raise DamagedState if the bytes of a message changed.
     """
     header = base64.b64decode(spool.schema)
     schema = pa.ipc.read_schema(pa.py_buffer(header))
@@ -112,7 +112,7 @@ def read_messages(
 
 
 def read_places(storage: Storage, key: str, places: Sequence[Place]) -> Iterator[memoryview]:
-    """Yield the bytes at these adjacent places of a shuffle file. Raises DamagedState."""
+    """Yield the bytes at these adjacent places of a shuffle file. Raise DamagedState."""
     first = places[0][0]
     data = memoryview(storage.read(key, first, sum(length for _, length, _ in places)))
     for start, length, check in places:

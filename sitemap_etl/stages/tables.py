@@ -23,7 +23,7 @@ from sitemap_etl.state.records import Reading
 
 
 def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
-    """Return the table and version to read for a section. Raises ConfigError if an environment variable is not set."""
+    """Return the table and version to read for a section. Raise ConfigError if an environment variable is not set."""
     source = section.source
     assert isinstance(source, TableSource)
     return lake.TableSource(
@@ -39,7 +39,7 @@ def asked_of(section: Section, site: Site, environment: Environment, now: dateti
 
 
 def wanted_columns(site: Site, section: Section, now: datetime, schema: pa.Schema) -> list[str] | None:
-    """Columns of what a table yields that the rules and the key need, in its order, one at least; None: all."""
+    """Return the columns of a table that the rules and the key need, in its order, at least one. None means all."""
     needs = rules_of(site, section, now, None).needs()
     if needs is None:
         return None

@@ -40,8 +40,7 @@ KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _RESIDENT_ROWS: Final = 131_072
-"""Rows that are put in order at a time where they stay in memory: small batches together, large ones in parts that the
-caches hold.
+"""Rows that are sorted together in memory: small batches are joined, and large ones are cut to fit the caches.
 """
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
@@ -66,10 +65,10 @@ _DIGEST: Final = pa.schema(
 
 
 def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Transform split `n` of the plan and return its result. Of a split that is unchanged nothing is stored.
+    """Transform split `n` of the plan and return its result. An unchanged split stores nothing.
 
-    Sections with a mirror have nothing to do: merge does it. If the source is broken, the section is kept if it has
-    `on_error: keep`, else the error is raised.
+    Sections with a mirror are left to merge. If the source is broken, the section is kept if it has `on_error: keep`,
+    else the error is raised.
     """
     name = layout.transform(n)
     done = run.receipt(name, Transformed)
@@ -96,7 +95,7 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
 def retransform_split(run: Run, n: int) -> Transformed:
     """Transform an unchanged split `n` after all, because its section has changed. Return the second result.
 
-    Raises Refused if the source has changed since the first read, on which decisions about other sections are based.
+    Raise Refused if the source has changed since the first read, on which decisions about other sections are based.
     """
     name = layout.again(n)
     done = run.receipt(name, Transformed)
@@ -159,7 +158,7 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str) -> Transforme
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
-    """Return a guess of the number of rows of the section, from those of one split."""
+    """Return an estimate of the section's rows from the rows of one split."""
     return rows * run.splits[run.plan.units[n].section]
 
 
@@ -295,19 +294,19 @@ class Inventory:
         return ends is not None
 
     def _writer(self) -> SpoolWriter:
-        """Return the writer of the spool, begun with the first rows that it takes, or with what is known of all."""
+        """Return the writer of the shuffle file, started with its first rows, or with the known facts of all rows."""
         if self.writer is None:
             self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
         return self.writer
 
     def _guessed(self, locs: pa.ChunkedArray) -> list[str]:
-        """Borders from some of the locs. Messages hold a few thousand rows at least: each has a price of its own."""
+        """Return borders that are estimated from some of the locs. A message has at least a few thousand rows."""
         most = min(_GUESSES, len(locs) // _MESSAGE_ROWS * _GUESSES_EACH)
         at = np.unique(np.linspace(0, len(locs) - 1, most).astype(np.int64))
         return routing_borders([], locs.take(pa.array(at)).to_pylist(), self.expected, len(locs) // _MESSAGE_ROWS)
 
     def finish(self) -> Transformed:
-        """Put the files of this attempt. Return their part of the receipt."""
+        """Put the files of this attempt. Return their part of the task result."""
         self._flush()
         aside = {}
         for kind, writer in self.aside.items():
@@ -396,7 +395,7 @@ def _called(row: dict[str, Any], run: Run) -> str:
 
 
 def _weights(inventory: pa.Table) -> np.ndarray:
-    """Bytes of memory a row takes in a window, guessed from nothing but the row."""
+    """Return an estimate of the memory that each row takes in a window, in bytes."""
     sizes: np.ndarray = pc.binary_length(inventory.column("loc")).to_numpy().astype(np.int64) + ENTRY_BYTES
     for name, weight in _WEIGHTS.items():
         if name in inventory.column_names:

@@ -123,7 +123,7 @@ class _Comparison(Frozen):
     operand: str
 
     def text_of(self, sql: str) -> str:
-        """Return the column as it stands in the SELECT."""
+        """Return the column as the SELECT writes it."""
         return sql[slice(*self.place)]
 
 
@@ -179,7 +179,7 @@ def _closing(tokens: list[_Token], at: int) -> int:
 
 
 def _leftward(tokens: list[_Token]) -> tuple[int, _Token | None]:
-    """Return where an expression begins of which these tokens are the left side, and the comparison in it."""
+    """Return the start of the expression whose left side these tokens are, and the comparison in it."""
     depth, operator = 0, None
     for token in reversed(tokens):
         if token[2] == ")":
@@ -196,7 +196,7 @@ def _leftward(tokens: list[_Token]) -> tuple[int, _Token | None]:
 
 
 def _rightward(tokens: list[_Token], at: int, end: int, *, between: bool = False) -> tuple[int, _Token | None]:
-    """Return where an expression ends that goes on at a place, and the comparison in it."""
+    """Return the end of an expression that continues at a position, and the comparison in it."""
     depth, operator = 0, None
     for token in tokens:
         if token[0] < at:

@@ -211,7 +211,7 @@ class Reader:
         """Return the dates that pages of the section have besides: those that moved had elsewhere, those that a
         rollback took back when they were read last, those that left lately when they left, this section or another.
 
-        `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null where another rule
+        `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null if another rule
         made it), ordered by loc, each once.
         """
         columns = ["loc", "lastmod", "fingerprint"]
@@ -262,12 +262,12 @@ class Window(Frozen):
 
     @cached_property
     def added(self) -> np.ndarray:
-        """Mask of the rows that the section did not list before."""
+        """Return a mask of the rows that the section did not list before."""
         return np.ones_like(self.compared.added) if self.shown else self.compared.added
 
     @cached_property
     def arrived(self) -> np.ndarray:
-        """Mask of the added rows that another section or the view had."""
+        """Return a mask of the added rows that another section or the view listed before."""
         return self.added & (self.compared.moved | (self.compared.at >= 0))
 
     @cached_property

@@ -35,8 +35,8 @@ def put_attempt(work: Storage, attempt: Attempt) -> None:
 def claim_alert(work: Storage, run_id: str, status: AttemptStatus, now: str) -> bool:
     """Return True if the caller has to send the alert about the end of a run.
 
-    The result is True once per run, and once more if the run was repaired or fails in another way. Of several callers
-    at the same moment only one gets True. Without a readable record the result is always True.
+    The result is True once per run, and once more if the run was repaired or fails in another way. If several callers
+    ask at the same moment, only one gets True. Without a readable record the result is always True.
     """
     for _ in range(_TRIES):
         try:

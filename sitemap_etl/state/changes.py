@@ -41,7 +41,7 @@ def put_changes(state: State, run_id: str, changes: pa.Buffer, notification: Not
 def changes_of_run(state: State, run_id: str) -> pa.Table | None:
     """Return the changes of a run, or None if they no longer exist.
 
-    Raises DamagedState if the stored bytes are not the ones that were written.
+    Raise DamagedState if the stored bytes are not the ones that were written.
     """
     key = layout.changes(run_id)
     stored = state.storage.get(key)

@@ -34,7 +34,7 @@ def put_checked(storage: Storage, key: str, data: Data | Path) -> Checked:
 
 
 def read_checked(storage: Storage, checked: Checked) -> bytes | None:
-    """Return the object, or None if it no longer exists. Raises DamagedState if its bytes changed."""
+    """Return the object, or None if it no longer exists. Raise DamagedState if its bytes changed."""
     stored = storage.get(checked.key)
     if stored is None:
         return None
@@ -63,7 +63,7 @@ def _blocks(data: Data | Path) -> Iterator[Data]:
 
 
 def _verify(storage: Storage, checked: Checked, data: Data, first: int) -> None:
-    """Compare the checksums of the data, which starts at block `first`. Raises DamagedState."""
+    """Compare the checksums of the data, which starts at block `first`. Raise DamagedState."""
     blocks = tuple(checksum(block) for block in _blocks(data))
     if blocks != checked.blocks[first : first + len(blocks)]:
         raise spoiled(storage.url_of(checked.key))

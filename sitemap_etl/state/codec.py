@@ -40,7 +40,7 @@ def seal(body: Mapping[str, Any]) -> bytes:
 
 
 def unseal(data: bytes, where: str) -> dict[str, Any]:
-    """Return the content that `seal` was given. `where`: its address, for messages. Raises DamagedState."""
+    """Return the content that `seal` was given. `where`: its address, for messages. Raise DamagedState."""
     sealed = _SEALED.match(data)
     if sealed is not None and hashlib.sha256(memoryview(data)[sealed.end() :]).hexdigest().encode() != sealed[1]:
         raise damaged(where, "its checksum does not match its content")

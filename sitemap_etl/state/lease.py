@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from sitemap_etl.dates import instant
@@ -46,7 +47,7 @@ def take_lease(
     """Take the lease or renew it. Return the lease of another run that it was taken from, or None.
 
     A holder loses the lease when its time is over or its process on this host is gone. `gives_way`: returns True if
-    another holder has ended too. Raises AnotherRun if another live run holds the lease.
+    another holder has ended too. Raise AnotherRun if another live run holds the lease.
     """
     for _ in range(_TRIES):
         now = work.now()
@@ -85,7 +86,7 @@ def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
 
 @contextmanager
 def leased(work: Storage, run_id: str) -> Iterator[None]:
-    """Hold the lease within the block. Raises AnotherRun if another live run holds it."""
+    """Hold the lease within the block. Raise AnotherRun if another live run holds it."""
     take_lease(work, run_id)
     try:
         with renewing(lambda: take_lease(work, run_id)):
@@ -152,4 +153,13 @@ def _is_gone(lease: Lease) -> bool:
         return True
     except PermissionError:  # it is somebody else's
         return False
-    return False
+    return _is_zombie(lease.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Return True if the process was killed, and its parent has not asked how it ended. Containers keep such ones."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
+    except OSError:  # it is gone, or this is not Linux
+        return False
+    return status.rpartition(")")[2].split()[0] == "Z"

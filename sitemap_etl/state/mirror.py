@@ -49,10 +49,10 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """Return the keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in
+    """Return the keys as text, null if a row has none (null or blank): numbers as digits, bytes and UUIDs in
     hexadecimal.
 
-    Raises InvalidSource for types that can't be keys.
+    Raise InvalidSource for types that can't be keys.
     """
     array = single(column)
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
@@ -101,7 +101,7 @@ def slots_of(bucket: int, buckets: int) -> tuple[int, int]:
 
 
 def read_mirror(work: Storage, key: str) -> Mirror:
-    """Return a version of a mirror. Raises DamagedState if it is missing or damaged."""
+    """Return a version of a mirror. Raise DamagedState if it is missing or damaged."""
     try:
         found = read_document(work, key, Mirror)
     except DamagedState as error:
@@ -214,7 +214,7 @@ def _without(work: Storage, file: MirrorFile, keys: pa.Array, section: str, run_
 
 
 def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-    """Yield the rows of a file in batches, after verifying its bytes. Raises DamagedState."""
+    """Yield the rows of a file in batches, after verifying its bytes. Raise DamagedState."""
     stored = work.get(file.key)
     where = work.url_of(file.key)
     if stored is None:

@@ -42,14 +42,14 @@ _D = TypeVar("_D", bound=Document)
 
 
 def put_document(storage: Storage, key: str, document: Document, *, expect: Expect = None) -> Stat:
-    """Store a document. Raises PreconditionFailed if the stored object differs from `expect`."""
+    """Store a document. Raise PreconditionFailed if the stored object differs from `expect`."""
     return storage.put(key, seal(encode(document)), content_type=_JSON, expect=expect)
 
 
 def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str | None] | None:
     """Return a document and its ETag, or None if it does not exist.
 
-    Raises DamagedState if it is damaged, Refused if a newer version wrote it.
+    Raise DamagedState if it is damaged, Refused if a newer version wrote it.
     """
     stored = storage.get(key)
     if stored is None:
@@ -126,7 +126,7 @@ class State:
         return self.held().current
 
     def held(self) -> Held:
-        """Return `current.json` with its ETag, for a swap. Raises Refused if the state belongs to another site or
+        """Return `current.json` with its ETag, for a swap. Raise Refused if the state belongs to another site or
         place.
         """
         stored = self.storage.get(layout.CURRENT)
@@ -191,7 +191,7 @@ class State:
         return current if self.owner is None else replace(current, name=self.name, site=self.site, owner=self.owner)
 
     def swap(self, old: Held, new: Current) -> Held:
-        """Replace `current.json` if it is still `old`. Raises PreconditionFailed if it is not."""
+        """Replace `current.json` if it is still `old`. Raise PreconditionFailed if it is not."""
         expect: Expect = ABSENT if old.etag is None else old.etag
         new = replace(new, serial=old.current.serial + 1)
         stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
@@ -207,7 +207,7 @@ class State:
         raise Unavailable(f"{self.storage.url_of(layout.CURRENT)} is replaced again and again by other runs. Try again")
 
     def manifest(self, key: str | None) -> Manifest | None:
-        """Return a manifest by its key. Raises DamagedState if it is missing or damaged, Refused if a newer version
+        """Return a manifest by its key. Raise DamagedState if it is missing or damaged, Refused if a newer version
         wrote it.
         """
         if key is None:
@@ -232,7 +232,7 @@ class State:
         return None
 
     def put_manifest(self, manifest: Manifest) -> str:
-        """Store a manifest and return its key. Raises PreconditionFailed if another try of the run stores it too."""
+        """Store a manifest and return its key. Raise PreconditionFailed if another try of the run stores it too."""
         key = layout.manifest(manifest.run_id)
         # An existing manifest is from an earlier claim of this run and can have older ETags. The condition makes a
         # late request of that claim fail.
@@ -269,7 +269,7 @@ class State:
         self._keep(layout.robots(sha256), data, sha256)
 
     def robots(self, key: str) -> bytes:
-        """Return a stored robots.txt. Raises DamagedState if it is missing or its bytes don't match its name."""
+        """Return a stored robots.txt. Raise DamagedState if it is missing or its bytes don't match its name."""
         stored = self.storage.get(key)
         where = self.storage.url_of(key)
         if stored is None:
@@ -284,7 +284,7 @@ class State:
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
 
-        Raises DamagedState if it is missing, or if its bytes don't match its name: they are verified before anything
+        Raise DamagedState if it is missing, or if its bytes don't match its name: they are verified before anything
         is decoded.
         """
         stored = self.storage.get(key)

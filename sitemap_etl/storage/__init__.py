@@ -51,17 +51,17 @@ def open_storage(
     durable: bool = True,
     access: Access = "owner",
 ) -> Storage:
-    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Asks nothing of it yet.
+    """Return the storage at `url`: `s3://bucket/prefix`, a folder's path or `file:///folder`. Send no request yet.
 
-    conditional_writes: False for a store that ignores or refuses If-Match; a look before each write
-        stands in for it, which two writers at the same moment both pass.
+    conditional_writes: False for a store that ignores or refuses If-Match; each object is read before
+        it is written instead, which doesn't stop two writers at the same moment.
     sse: server-side encryption of a bucket: `AES256`, `aws:kms` or `aws:kms:<key id>`.
     checksums: `when_required` for S3 stores that don't know the checksums boto3 sends since 1.36.
     endpoint: address of an S3 store; without it boto3 reads AWS_ENDPOINT_URL.
     durable: False leaves out the fsyncs in a folder: for scratch that need not outlive a power cut.
     access: who can read new files and folders of a folder.
 
-    Raises `ConfigError` if the url names no storage or an option has no such value.
+    Raise `ConfigError` if the url names no storage or an option has no such value.
     """
     scheme = _SCHEME.match(url) if isinstance(url, str) else None
     if scheme is None or scheme[1].lower() == "file":

@@ -155,8 +155,8 @@ def link_or_rename(beside: Path, path: Path) -> None:
 def turn(folder: Path, *, seconds: float = TURN_SECONDS) -> Iterator[None]:
     """Hold the folder against other writers, threads and processes alike.
 
-    Raises FileNotFoundError where there is no such folder, `Unavailable` where another writer holds it for
-    longer than `seconds`, and `Denied` where it can't be locked.
+    Raise FileNotFoundError if there is no such folder, `Unavailable` where another writer holds it for
+    longer than `seconds`, and `Denied` if it can't be locked.
     """
     stop = time.monotonic() + seconds
     while True:

@@ -288,7 +288,7 @@ class S3Storage:
         return there.stat if there is not None and body.equals(there.data) else None
 
     def _explained(self, key: str, name: str) -> Stat | None:
-        """HEAD has no body with the mistake (no such bucket? an expired token?), so GET asks again for a byte."""
+        """Request one byte with GET to learn the error (no such bucket, expired token), which HEAD does not name."""
         try:
             answer = self._client.call("get_object", Bucket=self.bucket, Key=name, Range="bytes=0-0")
         except ClientError as error:

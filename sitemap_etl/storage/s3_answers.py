@@ -70,8 +70,8 @@ def says_missing(error: ClientError) -> bool:
 
 
 def data_of(answer: dict[str, Any]) -> bytes:
-    """Return the body of a GET. Raises `Broken` if it is not as long as the answer says, or the answer doesn't say, and
-    `Changed` where its checksum is another.
+    """Return the body of a GET. Raise `Broken` if it is not as long as the answer says, or the answer doesn't say, and
+    `Changed` if its checksum differs.
     """
     etag_of(answer)  # an answer without it is not from an S3 store
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.
@@ -112,7 +112,7 @@ def bare_etag(written: str) -> str:
 
 
 def date_of(answer: dict[str, Any]) -> datetime:
-    """Return the store's clock as it answered, in UTC, whole seconds. Raises `Broken`."""
+    """Return the store's clock as it answered, in UTC, whole seconds. Raise `Broken`."""
     try:
         return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
     except (KeyError, ValueError) as error:

@@ -33,9 +33,9 @@ _NO_ROWS: Final = pa.schema([INVENTORY.field("loc"), INVENTORY.field("row")]).em
 class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
-    `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
-    `kinds`: the fingerprint's columns and their kinds, if there is one. `bare`: how many addresses have no leading
-    slash, and one of them. `repeatable`: a later run makes the same of the same rows.
+    `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason. `kinds`: the
+    fingerprint's columns and their kinds, if there is one. `bare`: number of addresses without a leading slash, and an
+    example. `repeatable`: a later run gets the same result from the same rows.
     """
 
     rows: int
@@ -52,9 +52,9 @@ class Outcome(Frozen):
 def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
     """Return one batch of raw rows through the rules of its section.
 
-    `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
-    split << 40 | position); `key`: what each is, as text, if that is known. Raise InvalidSource if a column
-    that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
+    `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64, split << 40
+    | position); `key`: the key of each row as text, if there is one. Raise InvalidSource if a column that a rule names
+    is missing or has a type that can't be read, or if a hook breaks its contract.
     """
     rows = raw.num_rows
     rules = replace(rules, clock=rules.clock.at(read_at))
@@ -154,7 +154,7 @@ def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
 
 
 def _note_addresses(batch: Batch, loc: pa.Array, rules: Rules, notes: Tally) -> None:
-    """Count addresses that are most likely not as they were meant; examples are the values of the source."""
+    """Count addresses that are probably mistakes. Examples are the values of the source."""
     if not len(loc):
         return
     raw = batch.table.column("loc")

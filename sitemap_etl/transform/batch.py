@@ -63,7 +63,7 @@ class Batch:
 
 
 def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> None:
-    """Raises InvalidSource where the source lacks a column that a rule names."""
+    """Raise `InvalidSource` if the source lacks a column that a rule names."""
     missing = next((name for name in names if name not in table.column_names), None)
     if missing is None:
         return
@@ -93,7 +93,8 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
 def says_yes(values: pa.Array) -> np.ndarray:
     """Return a mask of the set values: true, not 0, else neither null nor blank.
 
-    Text that says 0 or false is not: SQLite gives a column as text where one of its values is, MySQL has no booleans.
+    The texts 0 and false are not set: SQLite returns a column as text if one of its values is text, and MySQL has no
+    booleans.
     """
     values = text_of(plain(values))
     kind = values.type
@@ -114,7 +115,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def as_text(column: pa.Array, name: str, section: str) -> pa.Array:
-    """Return a column of a flat type as text. Raises `InvalidSource` for nested types, and bytes that are not UTF-8."""
+    """Return a column of a flat type as text. Raise `InvalidSource` for nested types, and bytes that are not UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowException as error:

@@ -167,7 +167,7 @@ def _changefreq(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
 
 
 def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
-    """News rows get their element; the others leave the section, which is a view."""
+    """Add the elements of news rows. Other rows leave the section, which is a view."""
     settings = rules.settings.news
     assert settings
     require(batch.table, ("title", "publication_date"), rules, "news")

@@ -107,7 +107,7 @@ def run_hook(batch: Batch, rules: Rules) -> None:
     """Apply the person's DataFrame → DataFrame function to the rows of a batch, and check its result.
 
     It is not called without rows. Without rows in its result, all rows of the batch are excluded, whatever columns the
-    result has. Raises `InvalidSource` if the function breaks its contract.
+    result has. Raise `InvalidSource` if the function breaks its contract.
     """
     assert rules.hook is not None
     if not batch.table.num_rows:

@@ -26,7 +26,7 @@ from sitemap_etl.urls.scan import Findings, Text, encode, scan
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected, spell
 
 _CHUNK_BYTES: Final = 1 << 29
-"""Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
+"""Maximum bytes of text per step, so that Arrow's limit of 2 GiB is not reached with an origin before every path."""
 _MENDED_ROWS: Final = 8_192
 """Rows that are Python text at a time: their memory is used again and stays in cache."""
 _FOREIGN_KEPT: Final = 8
@@ -44,7 +44,7 @@ _BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~?")
 class Canonical(Frozen):
     """The canonical column. `loc` and `reason` are string, one a row, and exactly one of them is null.
 
-    They are arrays where an array came in and chunked where a chunked one did, or where the array holds
+    They are arrays if an array came in and chunked where a chunked one did, or if the array holds
     more than 512 MiB. `normalized` counts the listed rows that stood in another spelling in the source (a
     relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
     as "foreign origin" have, most first. `bare`: how many rows without a leading slash were
@@ -63,7 +63,7 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str 
 
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
     string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, not an address.
-    Raises `InvalidSource` for other types.
+    Raise `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
     return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip))
@@ -82,7 +82,7 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = No
 
 
 def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs on the site of all values that can be joined to it, also of those that are not addresses.
+    """Return all values that can be joined to the site as canonical URLs, even if they are not addresses.
 
     Releases before this one listed them so. Null for the others.
     """
@@ -92,9 +92,9 @@ def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
-    """Canonical URLs of any host, those of the site's own pages as they are listed: on its origin, stripped.
+    """Return canonical URLs of any host. Those of the site are as listed: on its origin, without stripped parameters.
 
-    Null where that would be too long.
+    Null if the result would be too long.
     """
     if not (rules.same_as or rules.strip):
         return urls
@@ -321,7 +321,7 @@ def _suspicious(array: pa.Array, found: Findings, known: _Pass) -> np.ndarray:
 
 
 def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
-    """Beginnings that rows may have, each with the canonical origin that it stands for."""
+    """Yield the beginnings that rows can have, each with its canonical origin."""
     if known.site is None or not known.origins:
         yield from _guessed(array)
         return
@@ -333,7 +333,7 @@ def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
 
 
 def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
-    """Return the origins of the first rows that begin with none of those already given out."""
+    """Return the origins of the first rows that begin with a new one."""
     normalizer = Normalizer()
     left = pc.fill_null(pc.starts_with(array, pattern="http"), False)
     for _ in range(_GUESSES):
@@ -345,7 +345,7 @@ def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
         except (Rejected, UnicodeDecodeError):
             origin = ""
         if not origin or not array[at].as_py().startswith(f"{origin}/"):
-            return  # its neighbours are likely as odd: they are normalized one by one
+            return  # its neighbors are probably as odd: they are normalized one by one
         yield f"{origin}/", origin
         left = pc.and_not(left, pc.starts_with(array, pattern=f"{origin}/").fill_null(False))
 
@@ -385,7 +385,7 @@ def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np
 
 
 def _read(array: pa.Array) -> Sequence[str | bytes]:
-    """Return the rows as Python text, or as bytes where one of them is not what its type says."""
+    """Return the rows as Python text, or as bytes if a row is not valid UTF-8."""
     try:
         values: list[str | bytes] = array.to_pylist()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Notes on addresses that are listed, but are most likely not as they were meant.
+"""Notes on addresses that are listed, but are probably mistakes.
 
 Buffers are searched for the bytes that such addresses have. Patterns are applied only if some are found.
 """
@@ -67,7 +67,7 @@ def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules | Non
 
 
 def _each(locs: pa.Array, written: pa.Array, rules: UrlRules | None) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the notes, one of them perhaps twice: of what the source has, and of the addresses."""
+    """Yield the notes on the source text and on the addresses. The same note can occur twice."""
     if not written.type.equals(locs.type) and not pa.types.is_large_string(written.type):
         written = written.cast(pa.string())
     if not written.equals(locs):

@@ -42,9 +42,9 @@ def check_pattern(pattern: str) -> str:
 
 
 def excluded(locs: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.BooleanArray:
-    """For each canonical URL: does one of the patterns of `urls.exclude` match it? A null is not matched.
+    """Return a mask of the canonical URLs that a pattern of `urls.exclude` matches. False for nulls.
 
-    Raises `ConfigError` naming the patterns that are none.
+    Raise `ConfigError` naming the patterns that are none.
     """
     problems, expressions = [], []
     for pattern in patterns:
@@ -65,7 +65,7 @@ def _expression(pattern: str) -> Expression:
 
 
 def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression]) -> pa.BooleanArray:
-    """For each canonical URL: does one of the expressions match its path and query? Nulls don't."""
+    """Return a mask of the canonical URLs whose path and query one of the expressions matches. False for nulls."""
     if isinstance(locs, pa.ChunkedArray):
         expressions = tuple(expressions)
         parts = [matched(chunk, expressions) for chunk in locs.chunks]

@@ -67,7 +67,7 @@ class UrlRules(Frozen):
     """The rules of a site: its origins, and the parameters to remove from URLs.
 
     `site` and `same_as` are origins (scheme, host, port); other spellings of an origin are made
-    canonical. `bare`: values without a leading slash are paths, too. Raises `ConfigError` naming the key of the
+    canonical. `bare`: values without a leading slash are paths, too. Raise `ConfigError` naming the key of the
     site file.
     """
 

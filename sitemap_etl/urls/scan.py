@@ -1,7 +1,7 @@
 """Search for rows of a string array that may not be canonical, in the whole buffer instead of row by row.
 
-The bytes go through in blocks that stay in cache. A block in which nothing odd stands costs about
-1 ns a byte; where something does, only those positions are looked at.
+The bytes go through in blocks that stay in cache. A block without odd bytes costs about 1 ns a byte. Otherwise only the
+odd positions are examined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import parameters
 
 _BLOCK: Final = 1 << 18
-"""Bytes looked at together: with the temporaries about the size of a level 2 cache."""
+"""Bytes per block. With temporaries, a block is about as large as a level 2 cache."""
 
 _SOFT: Final = np.zeros(256, np.bool_)
 _SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
@@ -28,7 +28,7 @@ _HARD[list(bytes(range(0x20)) + b"#\x7f\\")] = True
 
 _NEUTRAL: Final = np.zeros(256, np.bool_)
 _NEUTRAL[list(b"$=")] = True
-"""Bytes that are looked at because they stand between others (`_mark`)."""
+"""Bytes that are examined because of their neighbors (`_mark`)."""
 
 _FINE, _LOWER, _ODD = 0, 1, 2
 _WORD: Final = 4
@@ -36,7 +36,7 @@ _NOWHERE: Final = np.empty(0, np.int64)
 
 
 def _escapes() -> np.ndarray:
-    """For the two bytes after a "%": fine, only to be made upper case, or odd."""
+    """Return the state of every pair of bytes after a "%": fine, lower case that becomes upper case, or odd."""
     states = np.full(1 << 16, _ODD, np.uint8)
     unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
     for hi in "0123456789abcdefABCDEF":
@@ -241,7 +241,7 @@ def _after(words: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _fold(words: np.ndarray) -> np.ndarray:
-    """15 bits of the first three letters that upper and lower case share."""
+    """Return 15 bits of the first three letters, equal for upper and lower case."""
     five = np.uint32(31)
     first, second, third = words & five, (words >> np.uint32(8)) & five, (words >> np.uint32(16)) & five
     result: np.ndarray = first << np.uint32(10) | second << np.uint32(5) | third

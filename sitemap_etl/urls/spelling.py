@@ -1,9 +1,9 @@
 """The canonical spelling of one URL, by RFC 3986 section 6.2.2 and 6.2.3: syntax only, nothing guessed.
 
     scheme, host   lower case; the host by UTS-46, non-transitional, as browsers do
-    port           dropped where it is the scheme's own
+    port           dropped if it is the scheme's own
     path           dot segments removed; an empty one is "/"
-    %xx            upper case; decoded where it is an unreserved character; a stray "%" is "%25"
+    %xx            upper case; decoded if it is an unreserved character; a stray "%" is "%25"
     the rest       what RFC 3986 doesn't allow is percent-encoded as UTF-8; the fragment is dropped
 
 The result is ASCII, and its own canonical spelling. Reasons are keys of `rules.REASONS`.
@@ -78,18 +78,18 @@ class Rejected(ValueError):
 def origin(text: str) -> str:
     """Return the canonical origin (scheme, host, port if not the scheme's own) of an http(s) URL, no slash at its end.
 
-    Raises `ValueError` with the reason.
+    Raise `ValueError` with the reason.
     """
     return Normalizer().parse(text)[0]
 
 
 def canonical_url(text: str) -> str:
-    """Return the canonical form of an absolute URL on any host. Raises `ValueError` with the reason."""
+    """Return the canonical form of an absolute URL on any host. Raise `ValueError` with the reason."""
     return Normalizer().normalize(text)
 
 
 def spell(rest: str) -> str:
-    """Path and query with everything encoded that must be, and nothing that need not be."""
+    """Return path and query with every character encoded that must be, and no other."""
     if not rest.isascii() or rest.encode().translate(None, _ALLOWED):  # several times as fast as the expression
         rest = _ENCODED.sub(_encode, rest)
     if "%" in rest and _ODD_ESCAPE.search(rest):
@@ -106,7 +106,7 @@ def _respell(triple: re.Match[str]) -> str:
 
 
 def remove_dot_segments(path: str) -> str:
-    """RFC 3986 section 5.2.4 for a path that begins with a slash."""
+    """Remove dot segments from a path that begins with a slash (RFC 3986, section 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -121,7 +121,7 @@ def remove_dot_segments(path: str) -> str:
 
 
 def canonical_host(host: str) -> str:
-    """Return the host in lower case, by UTS-46 non-transitional, IP addresses in WHATWG form. Raises `Rejected`."""
+    """Return the host in lower case, by UTS-46 non-transitional, IP addresses in WHATWG form. Raise `Rejected`."""
     lower = host.lower() if host.isascii() else host
     if _PLAIN_HOST.fullmatch(lower) is None or "xn--" in lower:
         if "\\" in host:  # would end the host for WHATWG
@@ -177,7 +177,7 @@ class Normalizer:
         self.bare_example = self.bare_example or example
 
     def normalize(self, text: str) -> str:
-        """Return the canonical URL. Raises `Rejected`."""
+        """Return the canonical URL. Raise `Rejected`."""
         found, rest = self.parse(text)
         rest = spell(rest)
         if self._without is not None:
@@ -190,7 +190,7 @@ class Normalizer:
         return found + rest
 
     def parse(self, text: str) -> tuple[str, str]:
-        """Return the canonical origin, and path and query as they are written. Raises `Rejected`."""
+        """Return the canonical origin, and path and query as they are written. Raise `Rejected`."""
         text = text.strip(_TRIM)
         if not text.isprintable() or "\ufffd" in text:
             _check_characters(text)
@@ -221,7 +221,7 @@ class Normalizer:
         return found, rest
 
     def _begin(self, text: str) -> tuple[str, str, str]:
-        """Scheme and authority as they are written ("" where they are not both), the origin, path and query."""
+        """Return scheme and authority as written ("" unless both are present), the origin, and path and query."""
         parts = _PARTS.match(text)
         assert parts is not None  # every group may be empty
         scheme, authority, path, query = parts.groups("")

@@ -44,7 +44,7 @@ STEP: Final = 30.0
 PAGE_BYTES: Final = 1 << 20
 """Bytes read of an answer that is not a success. It has a page for people."""
 ROBOTS_SECONDS: Final = 15.0
-"""Time limit for a site's robots.txt with redirects, in seconds; a third of it for each step."""
+"""Time limit for a site's robots.txt with redirects, in seconds. Each step has a third of it."""
 MASK: Final = "•••"
 """Text that replaces a secret."""
 _LOGGERS: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy")

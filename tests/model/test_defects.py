@@ -312,7 +312,7 @@ def test_a_copy_of_a_project_over_the_same_state_is_refused_unless_it_is_meant(t
     assert len(two.public().locs()) == 5
 
 
-def test_an_engine_whose_key_is_not_set_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_whose_key_is_not_set_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INDEXNOW_KEY", raising=False)
     site = TestSite(tmp_path, site=NOBODY, ping={"indexnow": {"key": "${INDEXNOW_KEY}"}})
     site.section("p", pages(5))

@@ -50,7 +50,7 @@ def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: Wor
     assert summary["examples"] == {}
 
 
-def test_a_page_that_moved_and_has_other_images_is_changed_where_there_are_no_dates(world: World) -> None:
+def test_a_page_that_moved_and_has_other_images_is_changed_if_there_are_no_dates(world: World) -> None:
     ping(world)
     first, second = two_sections(world, lastmod="none")
     first.contract = second.contract = {"images"}
@@ -72,7 +72,7 @@ def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
     assert sorted(world.look().section("a")) == [4, 5, 6]
 
 
-def test_the_numbers_of_files_outlive_the_nights_on_which_their_section_is_a_view(world: World) -> None:
+def test_the_numbers_of_files_outlive_the_runs_in_which_their_section_is_a_view(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 5})
     night(world)
     given = set(world.look().section("a"))
@@ -157,7 +157,7 @@ def test_a_section_that_gives_its_fingerprints_up_has_no_changed_pages(world: Wo
     assert not any("recent" in key for key in world.look().index)
 
 
-def test_a_quiet_night_makes_no_set_also_when_pages_that_left_are_forgotten(world: World) -> None:
+def test_an_unchanged_run_makes_no_release_even_if_it_forgets_removed_pages(world: World) -> None:
     first, _ = two_sections(world, lastmod=BODY)
     night(world)
     first.rows.pop()
@@ -181,7 +181,7 @@ def test_pages_that_wait_for_an_engine_count_once_against_its_share(world: World
     assert sorted(night(world).posted) == sorted(urls(world, *range(1, 6)))  # 5 of 18
 
 
-def test_a_page_that_changes_every_day_is_told_of_every_day(world: World) -> None:
+def test_a_page_that_changes_every_day_is_reported_for_every_day(world: World) -> None:
     ping(world)
     first, _ = two_sections(world, lastmod="updated")
     night(world)
@@ -246,7 +246,7 @@ def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: Wor
 # --- views ------------------------------------------------------------------------------------------
 
 
-def test_no_set_is_published_in_which_a_page_stands_twice_outside_views(world: World) -> None:
+def test_no_set_is_published_in_which_a_page_occurs_twice_outside_views(world: World) -> None:
     world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 5)])
     world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(5, 7)])
     night(world)

@@ -1,6 +1,6 @@
 """The table of dependencies in the documentation, from pyproject.toml and the files of pinned versions.
 
-`python -m tests.support.tested_versions docs/reference/tested-versions.md` writes it.
+`make docs` writes it: `python -m tests.support.tested_versions PAGE FILE`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OTHERS = {"airflow", "distributed", "dev"}
 """Extras whose versions are tried in another way, or that no user installs."""
-BLOCK = re.compile(r"(<!-- dependencies -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- dependencies begin -->\n).*?(<!-- dependencies end -->)", re.DOTALL)
 _PIN = re.compile(r"^([\w.-]+)(?:\[[^\]]*\])?==([\w.]+)", re.MULTILINE)
 
 
@@ -52,5 +52,5 @@ def with_table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    document = Path(sys.argv[1])
-    document.write_text(with_table(document.read_text("utf-8")), "utf-8")
+    page, built = Path(sys.argv[1]), Path(sys.argv[2])
+    built.write_text(with_table(page.read_text("utf-8")), "utf-8")

@@ -70,7 +70,7 @@ def start_site(
 
     `exports`: exports, lakehouse tables, and databases by their addresses or connection IDs, or the address of one
     live sitemap. `tables`: tables of the only database that become sections; without any, the existing ones are
-    returned if there is more than one. Raises ConfigError if the file exists or `site` is invalid; InvalidSource,
+    returned if there is more than one. Raise ConfigError if the file exists or `site` is invalid; InvalidSource,
     Refused and Unavailable if a source can't be read.
     """
     environment = environment or Environment()

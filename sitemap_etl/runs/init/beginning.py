@@ -111,7 +111,7 @@ def is_sitemap(text: str) -> bool:
 def find_database(text: str, environment: Environment) -> Database | None:
     """Return the database of a connection ID, an address or a database file, or None if the text is something else.
 
-    Raises ConfigError if the address can't be parsed.
+    Raise ConfigError if the address can't be parsed.
     """
     match = _ADDRESS.match(text)
     if match is not None and (match["scheme"] or "").lower() not in ("s3", "file"):
@@ -167,7 +167,7 @@ def begin_export(text: str, folder: Path) -> Beginning:
     """Return a section of an export or a lakehouse table. `folder`: folder of the site file, to which paths are
     relative.
 
-    Raises InvalidSource, Refused or Unavailable if the source can't be read.
+    Raise InvalidSource, Refused or Unavailable if the source can't be read.
     """
     source = _recognized(text)
     notes: list[str] = []

@@ -112,7 +112,7 @@ class Live:
 def survey(target: str, folder: Path, now: datetime) -> Live:
     """Read a live sitemap, index, robots.txt or home page, and write its URLs to `exports/` in a folder.
 
-    Raises ConfigError if a file there would be replaced, Unavailable if the address doesn't respond, Refused if it
+    Raise ConfigError if a file there would be replaced, Unavailable if the address doesn't respond, Refused if it
     isn't a sitemap.
     """
     addresses = _addresses(target)
@@ -139,7 +139,7 @@ def survey(target: str, folder: Path, now: datetime) -> Live:
 def _addresses(target: str) -> list[str]:
     """Return the possible addresses of a sitemap: the target, or the usual ones if it is a home page.
 
-    Raises ConfigError if the target is not an address.
+    Raise ConfigError if the target is not an address.
     """
     try:
         parts = urlsplit(target)

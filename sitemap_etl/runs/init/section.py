@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -182,7 +183,7 @@ class _Section:
         if address is None:
             self.notes.append(
                 f"no column looks like the address of a page: {self._where_to_name_it()}. "
-                f"The columns are: {listed(there)}"
+                f"The columns are: {listed(there)}{self._from_id(there)}"
             )
         else:
             self._note_address(address)
@@ -202,6 +203,17 @@ class _Section:
 
     def _where_to_name_it(self) -> str:
         return "write it AS loc in the SELECT" if self.is_database else "set it in columns: {loc: …}"
+
+    def _from_id(self, columns: Sequence[str]) -> str:
+        """Return a sentence on building addresses from a column of IDs, or an empty text if none looks like one."""
+        ids = [column for column in columns if re.fullmatch("id|.*_id", column, re.IGNORECASE)]
+        ids.sort(key=lambda column: column.casefold() != "id")
+        if not ids or "loc" in columns:
+            return ""
+        name = quoted(ids[0], self.beginning.dialect)
+        path = f"concat('/p/', {name})" if self.beginning.dialect == "mysql" else f"'/p/' || {name}"
+        how = "write {} AS loc" if self.is_database else "add to from: query: SELECT *, {} AS loc FROM source"
+        return f". If addresses contain {shown(ids[0])}, {how.format(path)}"
 
     def _note_address(self, address: Address) -> None:
         if address.column != "loc":

@@ -13,7 +13,7 @@ from sitemap_etl.sources.databases.session import Statement
 
 @contextmanager
 def cursor(connect: Callable[[], Any], statement: Statement, options: dict[str, str] | None = None) -> Iterator[Any]:
-    """Open a cursor on a new connection, and close both in any case. Driver errors pass through."""
+    """Open a cursor on a new connection, and close both at the end. Driver errors pass through."""
     connection = connect()
     try:
         opened = connection.cursor(adbc_stmt_kwargs=options or {})

@@ -47,7 +47,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable.
+    Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
     import adbc_driver_manager
     from adbc_driver_manager import dbapi
@@ -76,7 +76,7 @@ def options_of(connection: Connection) -> dict[str, str]:
 
 
 def _own(connection: Connection) -> dict[str, str]:
-    """Options that the connection names as the driver does."""
+    """Return the options of the connection whose names are those of the driver."""
     extra = {name: value for name, value in connection.parameters.items() if name.startswith("adbc.") or name == "uri"}
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in extra.items()}
 
@@ -126,7 +126,7 @@ def _snowflake(connection: Connection) -> dict[str, str]:
 
 
 def _bigquery(connection: Connection) -> dict[str, str]:
-    """Project and dataset, from `bigquery://project/dataset`.
+    """Return project and dataset from `bigquery://project/dataset`.
 
     https://arrow.apache.org/adbc/current/driver/bigquery.html
     """

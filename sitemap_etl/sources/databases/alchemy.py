@@ -42,7 +42,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     kind = connection.dialect
     if not installed("sqlalchemy"):

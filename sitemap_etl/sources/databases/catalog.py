@@ -78,7 +78,9 @@ LIMITED: Final = frozenset(_TABLES)
 
 
 class Table(Frozen):
-    """A table or a view. `place`: its schema, "" where none is needed. `rows`: about how many, None: unknown."""
+    """A table or a view. `place`: its schema, "" if none is needed. `rows`: their estimated number, or None if
+    unknown.
+    """
 
     place: str
     name: str
@@ -123,7 +125,7 @@ class Catalog:
         return sorted(found, key=lambda table: (table.view, -(table.rows or 0), str(table)))
 
     def table(self, asked: str) -> Table:
-        """Return the table of this name, also as `schema.table`. Raises InvalidSource with the existing names."""
+        """Return the table of this name, also as `schema.table`. Raise InvalidSource with the existing names."""
         try:
             found = self.tables()
         except (InvalidSource, Refused):

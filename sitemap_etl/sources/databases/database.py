@@ -71,7 +71,7 @@ def probe_database(
 ) -> pa.Schema:
     """Return the columns of the SELECT without reading its rows. SQLite's types are taken from the first rows.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     values = dict(params or {})
     sql = one_statement(query, connection.dialect, label=label)
@@ -93,7 +93,7 @@ _CLOCKS: Final = {
 def clock(connection: Connection, *, session: Session | None = None, label: str = "the database") -> datetime:
     """Return the time of the database's clock, which sets timestamps of its rows, with a zone.
 
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     sql = _CLOCKS.get(connection.dialect, "SELECT current_timestamp AS now")
     (row,) = pa.Table.from_batches(rows(connection, sql, {}, session or Session(), label=label)).to_pylist()
@@ -113,7 +113,7 @@ def count_rows(
 ) -> int:
     """Return the number that a SELECT yields in its only row.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raise `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     found = rows(connection, query, dict(params or {}), session or Session(), label=label)
     (row,) = pa.Table.from_batches(found).to_pylist()

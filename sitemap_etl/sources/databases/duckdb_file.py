@@ -32,7 +32,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable.
+    Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
     path = Path(connection.schema)
     if not path.is_file():

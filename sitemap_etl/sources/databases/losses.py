@@ -76,9 +76,9 @@ def split_losses(
     session: Session | None = None,
     label: str = "the database",
 ) -> list[str]:
-    """Warnings about the splits of a SELECT; none where they are sure to hold every row once.
+    """Return warnings about splits that can lose or repeat rows. Empty if every row is sure to be read once.
 
-    `key`: the column that identifies a row. `one_snapshot`: all splits will be read from one. Raises `ConfigError`,
+    `key`: the column that identifies a row. `one_snapshot`: all splits will be read from one. Raise `ConfigError`,
     `InvalidSource`, `Refused`, `Unavailable`.
     """
     packed = splits[0].detail.get("key") if splits else None

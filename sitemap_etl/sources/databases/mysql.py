@@ -31,7 +31,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable.
+    Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
     demand("mysql", f"{label}: reading MySQL and MariaDB")
     import pymysql
@@ -59,7 +59,7 @@ def rows(
 def _connected(connection: Connection, session: Session, label: str) -> Iterator[pymysql.Connection[Any]]:
     """Open a connection in a read-only transaction of the session, closed at the end even in the midst of a result.
 
-    Raises `ConfigError`, and what PyMySQL raises.
+    Raise `ConfigError`, and what PyMySQL raises.
     """
     opened = _opened(connection, session, label)
     try:
@@ -177,7 +177,7 @@ _ALTERED: Final = frozenset({1264, 1265, 1292, 1366, 1406, 1411})
 def _note_warnings(opened: Any, count: int, session: Session, label: str) -> None:
     """Note the warnings of the statement that was read last. `count`: how many there are.
 
-    Raises `InvalidSource` if one says that a value was cut.
+    Raise `InvalidSource` if one says that a value was cut.
     """
     import pymysql
 

@@ -63,7 +63,7 @@ def blocks(read: Callable[[int], bytes], columns: int) -> Generator[list[Values]
     """Yield the columns of some megabytes of rows at a time, valid until the next ones are requested.
 
     `read`: returns at most this many bytes as soon as there are any, or none after the connection ended. Memory: one
-    buffer of 4 MB, or the size of the largest row. Raises Broken, Lost, ServerError, and errors of `read`.
+    buffer of 4 MB, or the size of the largest row. Raise Broken, Lost, ServerError, and errors of `read`.
     """
     data = np.zeros(_BUFFER_BYTES, np.uint8)
     held = at = 0  # bytes in the buffer, and where the first header that was not followed yet is
@@ -100,7 +100,7 @@ def packets(data: Bytes, at: int) -> tuple[Places, int]:
     """Return the starts of the complete packets from `at` on, headers included, and the start of the first incomplete
     one.
 
-    Raises Broken for a packet of 16 MB, which continues in the next one.
+    Raise Broken for a packet of 16 MB, which continues in the next one.
     """
     size = len(data)
     if at + HEADER > size or at + HEADER + _length(data, at) > size:

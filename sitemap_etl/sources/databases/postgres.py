@@ -58,7 +58,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first. `snapshot`: a name from `exported` on another connection.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable (SnapshotGone).
+    Raise ConfigError, InvalidSource, Denied, Unavailable (SnapshotGone).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
     settings = [
@@ -92,7 +92,7 @@ def exported(connection: Connection, statement: Statement, *, label: str) -> Ite
     """Yield the name of a snapshot of the current database. Other connections can read it until this generator is
     closed.
 
-    Raises InvalidSource if the server doesn't support snapshots, Refused, Unavailable.
+    Raise InvalidSource if the server doesn't support snapshots, Refused, Unavailable.
     """
     with ExitStack() as stack:
         try:

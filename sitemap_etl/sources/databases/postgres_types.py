@@ -40,7 +40,7 @@ _NAMED: Final = {
 def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
     """Return the SELECT, wrapped in one that casts columns whose types the driver doesn't return correctly.
 
-    `schema`: of the SELECT's result. Raises InvalidSource if two columns have the same name.
+    `schema`: of the SELECT's result. Raise InvalidSource if two columns have the same name.
     """
     casts = [_cast(entry) for entry in schema]
     if not any(casts):

@@ -72,7 +72,7 @@ def plan_database(
     """Return the splits of one SELECT. `split`: a column and a number of parts; one split without it.
 
     `bounds_from`: a table (also `schema.table`) with that column, which is examined instead of the SELECT's result.
-    Raises ConfigError, InvalidSource, Refused, Unavailable.
+    Raise ConfigError, InvalidSource, Refused, Unavailable.
     """
     session = session or Session()
     values = dict(params or {})
@@ -103,7 +103,7 @@ def plan_database(
 
 
 class _Look:
-    """Looks at the values of a column to find its kind, and where its parts begin."""
+    """Finder of a column's kind and of the bounds of its parts, from the column's values."""
 
     def __init__(self, connection: Connection, session: Session, column: str, parts: int, label: str) -> None:
         self.connection = connection
@@ -203,7 +203,7 @@ class _Look:
         raise self._wrong(f"is {kind}")
 
     def _sample(self, key: Key, relation: str, values: Mapping[str, Value], sampled: str | None) -> pa.Array:
-        """Values of the key in the database's order: of one row in 64, or of all where those are few."""
+        """Return values of the key in the database's order: from one row in 64, or from all rows if those are few."""
         name, chance = key.of(self.connection), _CHANCE[self.connection.dialect]
         shown = f"CAST({name} AS text)" if key.kind == "uuid" else name
         attempts = [(relation, chance), (relation, "1 = 1")]

@@ -43,7 +43,7 @@ class SharedSnapshot:
 
     @classmethod
     def possible(cls, connection: Connection, session: Session, *, label: str) -> bool:
-        """Return True if the database has such snapshots, and other connections can read them. Raises Unavailable."""
+        """Return True if the database has such snapshots, and other connections can read them. Raise Unavailable."""
         if connection.dialect != "postgresql":
             return False
         from sitemap_etl.sources.databases import postgres

@@ -50,7 +50,7 @@ def rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of one SELECT, an empty batch first. `types`: from `column_types`; found here if None.
 
-    Raises ConfigError, InvalidSource, Denied, Unavailable.
+    Raise ConfigError, InvalidSource, Denied, Unavailable.
     """
     types = column_types(connection, sql, values, statement, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}

@@ -100,7 +100,7 @@ class Seen(Frozen):
 
 
 def readiness(export: Export, expected: Expected, now: datetime) -> Readiness:
-    """Decide if the export is whole at this moment. Raises Refused or Unavailable if it can't be examined."""
+    """Decide if the export is whole at this moment. Raise Refused or Unavailable if it can't be examined."""
     suffixes: tuple[str, ...] = import_module(f"sitemap_etl.sources.files.{export.kind}_files").SUFFIXES
     seen = [see(path, suffixes, expected, pays=export.requester_pays) for path in export.paths]
     judged = [judge(one, expected, now) for one in seen]

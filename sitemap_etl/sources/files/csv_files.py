@@ -54,7 +54,7 @@ def plan_csv(
     """Return the splits of CSV files. Each file is one stream, and small files share a split. `form`: format of the
     files.
 
-    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raises InvalidSource (no such file, no
+    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raise InvalidSource (no such file, no
     header, a repeated name), Refused, Unavailable.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
@@ -149,7 +149,7 @@ def read_csv(
     """Yield the rows of a split as text, only `columns` if given, in that order. Unknown columns are skipped.
 
     `lines`: filled in, and a column `LINES` (int32) is added; line breaks are only counted in columns that are read.
-    Raises InvalidSource with file and line for a broken row or text in another encoding, Refused, and Unavailable if a
+    Raise InvalidSource with file and line for a broken row or text in another encoding, Refused, and Unavailable if a
     file has changed since it was planned.
     """
     known = split.detail["columns"]
@@ -240,7 +240,7 @@ class _Counted:
 
 
 def header(file: File, form: CsvFormat) -> Header:
-    """Return the columns of a file. Raises InvalidSource if it has none, Refused, Unavailable."""
+    """Return the columns of a file. Raise InvalidSource if it has none, Refused, Unavailable."""
     with ExitStack() as stack:
         return _begin(stack, file, form)[2]
 

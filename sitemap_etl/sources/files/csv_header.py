@@ -68,7 +68,7 @@ def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
     """Return the columns of a CSV, by its first row or by `form.header`. `text`: its text, not read yet.
 
     A text without rows has no columns, unless `form.header` names them.
-    Raises `InvalidSource` if the first row can't be names, `csv.Error`, and `UnicodeDecodeError`.
+    Raise `InvalidSource` if the first row can't be names, `csv.Error`, and `UnicodeDecodeError`.
     """
     data = text.peek()
     # A block can end within a character; the first row is far from there.

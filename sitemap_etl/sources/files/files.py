@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 import pyarrow.fs
 
+from sitemap_etl import trail
 from sitemap_etl.errors import Denied, InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.files import tables
@@ -107,7 +108,7 @@ def locate(
     """Return the files of a path, a folder, a pattern or a list of these. `suffixes`: names to take from folders.
 
     Files that were found before are returned unchanged. `pays`: we pay for reading the bucket. `verify`: see `File`.
-    `note` is called with files that are not read. Raises NothingFound, InvalidSource for files of a table, Denied if
+    `note` is called with files that are not read. Raise NothingFound, InvalidSource for files of a table, Denied if
     permission is denied, Unavailable.
     """
 
@@ -162,6 +163,11 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
     Errors of the file become Denied, Unavailable or InvalidSource.
     """
+    with trail.reads(file.path):
+        yield from _opened(file, stream=stream)
+
+
+def _opened(file: File, *, stream: bool) -> Iterator[pa.NativeFile]:
     if file.data is not None:
         with pa.BufferReader(file.data) as buffer:
             yield buffer
@@ -182,7 +188,7 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 def ahead(files: Sequence[File]) -> Iterator[File]:
     """Yield the files. Small files in S3 come with their bytes, which are fetched while earlier files are read.
 
-    Raises Denied, Unavailable.
+    Raise Denied, Unavailable.
     """
     if not any(file.remote for file in files[1:]):
         yield from files
@@ -235,6 +241,7 @@ class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no type
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         at = self._places[path]
+        trail.opens(path)
         if not self._files[at].remote:
             return self._local.open_input_file(path)
         with self._lock:
@@ -367,7 +374,7 @@ def _look(path: str) -> File | None:
 
 
 def look_at(path: str, *, pays: bool = False) -> File | None:
-    """Return the file or object, or None if it doesn't exist. Raises Denied, Unavailable."""
+    """Return the file or object, or None if it doesn't exist. Raise Denied, Unavailable."""
     if not path.startswith(S3):
         return _look(path)
     bucket, key = _bucket_of(path, pays=pays)
@@ -387,7 +394,7 @@ def folder_of(text: str, found: Sequence[File]) -> str:
 
 
 def everything_in(folder: str, *, pays: bool = False) -> Iterator[File]:
-    """Yield every file below a folder, whatever its name. Raises Denied, Unavailable."""
+    """Yield every file below a folder, whatever its name. Raise Denied, Unavailable."""
     if folder.startswith(S3):
         bucket, prefix = _bucket_of(folder, pays=pays)
         for key, size, mark, modified in bucket.objects(prefix):

@@ -71,7 +71,7 @@ def plan_jsonl(
 ) -> list[Split]:
     """Return the splits of JSON lines files. Each file is one stream, and small files share a split.
 
-    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raises InvalidSource (no such file, or a
+    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raise InvalidSource (no such file, or a
     line that is not a JSON object, with its number), Refused, Unavailable.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
@@ -110,7 +110,7 @@ def read_jsonl(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split, only `columns` if given, in that order. Unknown columns are skipped.
 
-    `lines`: filled in, and a column `LINES` (int32) is added. Raises InvalidSource with file and line for a line that
+    `lines`: filled in, and a column `LINES` (int32) is added. Raise InvalidSource with file and line for a line that
     is not a JSON object, Refused, and Unavailable if a file has changed since it was planned.
     """
     schema = unpack_schema(split.detail["schema"])
@@ -202,7 +202,7 @@ def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
 
 
 def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tuple[pa.Array, np.ndarray]:
-    """Return lines that are valid UTF-8, and their numbers counted from `first`. Raises InvalidSource."""
+    """Return lines that are valid UTF-8, and their numbers counted from `first`. Raise InvalidSource."""
     try:
         text.validate(full=True)
     except pa.ArrowInvalid as error:

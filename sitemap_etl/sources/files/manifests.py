@@ -46,7 +46,7 @@ class Manifest(Frozen):
 
 
 def parse_manifest(data: bytes, path: str) -> Manifest:
-    """Parse a manifest. Raises InvalidSource if it is invalid, Unavailable if it is incomplete."""
+    """Parse a manifest. Raise InvalidSource if it is invalid, Unavailable if it is incomplete."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

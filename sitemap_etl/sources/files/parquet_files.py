@@ -49,7 +49,7 @@ def plan_parquet(
 
     A split has about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group. Splits grow if
     there would be more than `limits.SPLITS_PER_SECTION`. `pays`, `verify`, `note`: see `locate`. Columns that a file
-    lacks are null. Raises InvalidSource (no such file, truncated, not Parquet, columns of different types), Refused,
+    lacks are null. Raise InvalidSource (no such file, truncated, not Parquet, columns of different types), Refused,
     Unavailable.
     """
     exports = look(locate(paths, SUFFIXES, pays=pays, verify=verify, note=note))
@@ -77,7 +77,7 @@ def read_parquet(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split, only `columns` if given, in that order. Unknown columns are skipped.
 
-    Raises InvalidSource, Refused, and Unavailable if a file has changed since it was planned.
+    Raise InvalidSource, Refused, and Unavailable if a file has changed since it was planned.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:

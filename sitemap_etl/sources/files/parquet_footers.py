@@ -42,7 +42,7 @@ class Export(Frozen):
 
 
 def look(files: Sequence[File]) -> list[Export]:
-    """Read the footers of the files. Raises InvalidSource for an incomplete or invalid file."""
+    """Read the footers of the files. Raise InvalidSource for an incomplete or invalid file."""
     return each(_export, files)
 
 
@@ -50,7 +50,7 @@ def one_schema(exports: Sequence[Export], is_read: Callable[[str], bool], note: 
     """Return a common schema: every column of every file, numbers widened.
 
     A column whose types have nothing in common is left out if nothing reads it, which `note` takes.
-    Raises `InvalidSource` that names two files if something does.
+    Raise `InvalidSource` that names two files if something does.
     """
     known: dict[str, tuple[pa.DataType, str]] = {}
     unlike: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _export(file: File) -> Export:
 def _weight(group: Any, leaves: Sequence[Any], file: File) -> tuple[int, int]:
     """Return the rows and compressed bytes of a row group.
 
-    A footer has no checksum, but it has some values twice. Raises OSError if these differ, and UnicodeDecodeError if
+    A footer has no checksum, but it has some values twice. Raise OSError if these differ, and UnicodeDecodeError if
     the name of a column is damaged, because other parts of the footer can be damaged too.
     """
     size = 0

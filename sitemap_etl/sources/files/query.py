@@ -61,7 +61,7 @@ def plan_query(
 
     `files`: those of the table `source`, if they were found before; `note`: see `locate`. `needed`: columns of the
     result; the columns that they are made from are needed of the tables.
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raise `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     bound, _ = bind(sql, params or {}, "duckdb", lambda name: f"${name}", label=label)
     of = {
@@ -115,7 +115,7 @@ def read_query(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result's rows, only `columns` if given, in that order. Unknown columns are skipped.
 
-    `params`: as planned. Raises InvalidSource with DuckDB's message, Refused, Unavailable.
+    `params`: as planned. Raise InvalidSource with DuckDB's message, Refused, Unavailable.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
@@ -135,7 +135,7 @@ def read_query(
 
 
 def select(database: Any, sql: str, values: Mapping[str, Value] | None = None, *, label: str) -> Any:
-    """Return the relation of one SELECT with values for `$name`. Raises InvalidSource, and DuckDB's errors."""
+    """Return the relation of one SELECT with values for `$name`. Raise InvalidSource, and DuckDB's errors."""
     statements = database.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidSource(f"{label}: expected one SELECT")
@@ -184,7 +184,7 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
 
 
 def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches. Raises OSError if their rows differ from the footers, because a page was skipped."""
+    """Yield the batches. Raise OSError if their rows differ from the footers, because a page was skipped."""
     given = 0
     for batch in batches:
         given += batch.num_rows
@@ -196,7 +196,7 @@ def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.Re
 def selected(
     sql: str, tables: Mapping[str, Any], params: Mapping[str, Value], label: str, memory: str = MEMORY
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the result of a SELECT over tables. Raises InvalidSource, and errors of reading the tables."""
+    """Yield the result of a SELECT over tables. Raise InvalidSource, and errors of reading the tables."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
@@ -254,7 +254,7 @@ def in_memory(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator
 
 
 def _register(database: Any, tables: Mapping[str, Any], label: str) -> None:
-    """Register the tables by name. Raises InvalidSource for a column of a type that DuckDB doesn't support."""
+    """Register the tables by name. Raise InvalidSource for a column of a type that DuckDB doesn't support."""
 
     def register() -> None:
         for name, table in tables.items():
@@ -270,7 +270,7 @@ def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: st
 
 
 def attempt(step: Callable[[], Any], label: str, *, schemas: Sequence[pa.Schema] = ()) -> Any:
-    """Return the result of a step with DuckDB. `schemas`: of the tables. Raises `InvalidSource` with its message."""
+    """Return the result of a step with DuckDB. `schemas`: of the tables. Raise `InvalidSource` with its message."""
     try:
         return step()
     except duckdb.OutOfMemoryException as error:

@@ -63,7 +63,7 @@ _RUN: Final = 3
 def recognize(address: str) -> Recognized:
     """Return the source at a path, a folder, a pattern or an `s3://` address, as a site file would describe it.
 
-    Raises InvalidSource if there is nothing readable, Refused, Unavailable.
+    Raise InvalidSource if there is nothing readable, Refused, Unavailable.
     """
     table = _table(address)
     if table is not None:
@@ -141,7 +141,7 @@ def _kind(file: File) -> str:
 
 
 def csv_form(file: File) -> CsvFormat:
-    """Return the format of a CSV, as far as its beginning shows. Raises InvalidSource, Refused, Unavailable."""
+    """Return the format of a CSV, as far as its beginning shows. Raise InvalidSource, Refused, Unavailable."""
     with blocks(file) as raw:
         data = raw.peek()
     encoding = _encoding(data)

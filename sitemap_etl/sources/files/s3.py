@@ -89,7 +89,7 @@ class Bucket:
         return found["ContentLength"], found["ETag"], found["LastModified"].timestamp()
 
     def read(self, key: str, start: int, length: int, etag: str, *, whole: bool = False) -> bytes:
-        """Read `length` bytes of an object from `start`. Raises Unavailable if it was changed or deleted.
+        """Read `length` bytes of an object from `start`. Raise Unavailable if it was changed or deleted.
 
         `whole`: these are all its bytes; then its checksum is verified, and InvalidSource raised if it differs.
         """
@@ -253,7 +253,7 @@ class Object(io.RawIOBase):
         return data
 
     def _count(self, start: int, data: bytes) -> None:
-        """Add a piece of a stream to the object's checksum. Raises InvalidSource after the last one if it differs.
+        """Add a piece of a stream to the object's checksum. Raise InvalidSource after the last one if it differs.
 
         The checksum is requested with the second piece, because callers that read only the beginning don't need it.
         """

@@ -236,7 +236,7 @@ def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:
 
 
 def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
-    """Return the only file in an archive. Raises InvalidSource if there is none or several."""
+    """Return the only file in an archive. Raise InvalidSource if there is none or several."""
     names = [
         name
         for name in archive.namelist()

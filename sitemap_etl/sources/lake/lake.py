@@ -51,7 +51,7 @@ class TableSource(Frozen):
 def find_table(source: TableSource) -> Table:
     """Return the table at the requested version.
 
-    Raises ConfigError if its library is missing, InvalidSource if the table or version doesn't exist, Refused,
+    Raise ConfigError if its library is missing, InvalidSource if the table or version doesn't exist, Refused,
     Unavailable.
     """
     if source.kind == "delta":
@@ -67,7 +67,7 @@ def find_table(source: TableSource) -> Table:
 def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
     """Return the table at a version that was found before. Cached, because a process reads many splits.
 
-    Raises Refused if another table has replaced it.
+    Raise Refused if another table has replaced it.
     """
     if kind == "delta":
         from sitemap_etl.sources.lake import delta
@@ -83,7 +83,7 @@ def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
 
 
 def columns_of(table: Table, source: TableSource) -> pa.Schema:
-    """Return the columns of the rows to read. Raises InvalidSource for a SELECT that can't run over the table."""
+    """Return the columns of the rows to read. Raise InvalidSource for a SELECT that can't run over the table."""
     if source.query is None:
         return table.schema
     return _row_select(source.query, table.schema, source.label, source.params).schema

@@ -27,7 +27,7 @@ class DataFile(Frozen):
 
 
 class Batch(Frozen):
-    """Rows of a table, those of changes with what they are: `gone`, and their `order`."""
+    """Rows of a table. Changed rows have the columns `gone` and `order`."""
 
     rows: pa.RecordBatch
     gone: bool | None = None

@@ -18,12 +18,12 @@ class RowSelect:
     """A SELECT that treats each row separately, so that its result over some rows is a part of its result over all
     rows.
 
-    `columns`: columns of the table that it uses. `schema`: columns of its result. Raises InvalidSource for other
+    `columns`: columns of the table that it uses. `schema`: columns of its result. Raise InvalidSource for other
     SELECTs.
     """
 
     def __init__(self, sql: str, source: pa.Schema, label: str, params: Mapping[str, Value] | None = None) -> None:
-        """`source`: the columns of the table; `params`: parameters of the SELECT."""
+        """Prepare the SELECT. `source`: columns of the table. `params`: parameters of the SELECT."""
         self._sql = sql
         self._label = label
         self._params = params or {}
@@ -45,6 +45,6 @@ class RowSelect:
         self.columns = [name for name in source.names if every or name.casefold() in named] or source.names[:1]
 
     def apply(self, source: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the result for these rows, which have `columns`. Raises InvalidSource, and errors of reading them."""
+        """Yield the result for these rows, which have `columns`. Raise InvalidSource, and errors of reading them."""
         table = Rows(source, lambda: iter(rows))
         yield from selected(self._sql, {"source": table}, self._params, self._label)

@@ -93,9 +93,9 @@ class Retired(Record):
 
 
 class Former(Record):
-    """Bytes that a key had until lately: should they come back, then with a fence (`render.fence`).
+    """Bytes that a key had until recently. If they come back, they get a fence (`render.fence`).
 
-    `stored`: the first digits of their SHA-256 without a fence; empty where the key was deleted: whatever comes back.
+    `stored`: the first digits of their SHA-256 without a fence; empty if the key was deleted, so any bytes get a fence.
     """
 
     key: str

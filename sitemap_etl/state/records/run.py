@@ -65,7 +65,7 @@ class RawDigest(Record):
 
 
 class SplitDigest(Record):
-    """Digest of a split's raw rows, and what the rules made of them. The rest is as in `Transformed`.
+    """Digest of a split's raw rows, and the result of the rules. The rest is as in `Transformed`.
 
     Other sections depend on it: they list no page that this one lists.
     """
