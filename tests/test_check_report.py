@@ -22,8 +22,9 @@ from rich.console import Console
 from sitemap_etl.check import CODES, Finding, Options, Report, check, render_table
 from sitemap_etl.check.codes import GROUPS
 from sitemap_etl.check.explanations import explanations
+from sitemap_etl.check.lines import Lines
 from sitemap_etl.check.reference import keys, schema, written_into
-from sitemap_etl.check.report import Example, Faults, FileStats, Lines
+from sitemap_etl.check.report import Example, Faults, FileStats
 from tests.support.command import call
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

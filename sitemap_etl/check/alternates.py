@@ -72,7 +72,7 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     rows = np.flatnonzero(absolute)
     origins, codes = check_addresses("hreflang-url", _taken(href, rows), at[rows], faults, unlikely="hreflang-unlikely")
     hosts = np.zeros(len(href), np.uint32)
-    hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.uint32(0))[np.maximum(codes, -1)]
+    hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.zeros(2, np.uint32))[codes]
     own, target = hash64(locs), hash64(href)
     spoken = np.flatnonzero(mask_of(tag.is_valid()) & mask_of(media.is_null()))
     page, at, target, hosts, absolute = page[spoken], at[spoken], target[spoken], hosts[spoken], absolute[spoken]

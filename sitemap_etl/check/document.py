@@ -15,7 +15,8 @@ from typing import Final, Literal
 
 from sitemap_etl.check.bounds import part_of_text, part_of_xml
 from sitemap_etl.check.doctype import find_doctype
-from sitemap_etl.check.report import Faults, Lines
+from sitemap_etl.check.lines import Lines
+from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Flat, flat
 from sitemap_etl.check.strict import Mistake, Namespaces, judge
 from sitemap_etl.web import GZIP, codec_of, decoded, inflated
@@ -56,15 +57,11 @@ _BOMS: Final = (
 
 @dataclass
 class Document:
-    """A file that could be parsed. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML.
-
-    whole: False if only a part of it was parsed.
-    """
+    """A file that could be parsed. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML."""
 
     kind: Kind
     data: bytes
     flat: Flat | None = None
-    whole: bool = True
 
 
 def kind_of(data: bytes, name: str) -> Kind:
@@ -133,7 +130,7 @@ def parsed(
     """Return the document, or None if it can't be parsed. `faults` then has the reason.
 
     whole: False if `data` is the beginning of a file.
-    max_bytes: maximum size of a file, on which the number of its parts depends.
+    max_bytes: maximum size of a file, which limits its size in UTF-8 and its parts.
     """
     kind = kind_of(data, name)
     if kind in {"html", "xml"} and is_robots(name):
@@ -150,16 +147,29 @@ def parsed(
             faults.add("sitemap-empty", detail="the file is empty")
         return None
     data = _utf8(data, faults, charset, xml=kind not in {"text", "robots"})
-    data, excess = (part_of_text if kind in {"text", "robots"} else part_of_xml)(data, max_bytes)
-    if excess:
-        faults.add("partly-read", detail=f"it has {excess}")
-        whole = False
+    data, whole = _limited(data, kind, max_bytes, faults, whole=whole)
     faults.lines = Lines(data)
     if kind == "text" and name.partition("?")[0].lower().endswith((".xml", ".xml.gz")):
         faults.add("text-named-xml", line=1, example=_head(data).partition("\n")[0])
     if kind in {"text", "robots"}:
-        return Document(kind, data, whole=whole)
+        return Document(kind, data)
     return _xml(kind, data, faults, whole=whole)
+
+
+def _limited(data: bytes, kind: Kind, max_bytes: int, faults: Faults, *, whole: bool) -> tuple[bytes, bool]:
+    """Return the part of a document that can be checked, and True if it is whole. Report the limit it exceeds."""
+    part, limit = data, ""
+    if len(data) > max_bytes:  # other encodings can have fewer bytes
+        part, limit = data[:max_bytes], f"more than {max_bytes:,} bytes in UTF-8"
+    if kind == "text":
+        part, fewer = part_of_text(part)
+    elif kind == "robots":
+        fewer = ""  # only a small part is read
+    else:
+        part, fewer = part_of_xml(part, max_bytes)
+    if limit := fewer or limit:
+        faults.add("partly-read", detail=f"it has {limit}")
+    return part, whole and not limit
 
 
 def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | None:
@@ -171,8 +181,8 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             faults.add("xml-entities", at=data.index(b"<!ENTITY", start), example=_head(data[start:stop]))
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
-        if doctype and doctype.subset and stop - start <= _SUBSET:
-            verdict = judge(data[start:stop] + b"<r/>", as_tree=True)
+        if doctype and doctype.subset:
+            verdict = judge(data[start:stop] + b"<r/>", as_tree=True) if stop - start <= _SUBSET else None
             if isinstance(verdict, Mistake):
                 faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
             # The type stays, without its subset: a second one is an error.
@@ -196,8 +206,8 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
     _report_namespaces(verdict, faults, elements=kind not in {"urlset", "index"})
     if kind not in {"urlset", "index"}:
-        return Document(kind, data, whole=whole)
-    return Document(kind, data, flat(data, scoped=bool(verdict.elements)), whole=whole)
+        return Document(kind, data)
+    return Document(kind, data, flat(data, scoped=bool(verdict.elements)))
 
 
 def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> None:

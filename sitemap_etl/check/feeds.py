@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
+from sitemap_etl.check.bounds import ROWS
 from sitemap_etl.check.document import Kind
 from sitemap_etl.check.report import Faults
 from sitemap_etl.dates import RFC822, RFC3339, read
@@ -31,7 +32,7 @@ _PARTS: Final = 1_000
 
 def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
     """Return the links of a feed's items and their places (byte offsets of their lines); faults are reported."""
-    items = _items(data)
+    items = _items(data, faults)
     try:
         found = _links(next(items), items, kind, faults)
         deque(items, 0)  # a feed of another version is read to its end too
@@ -43,7 +44,7 @@ def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.nd
     return pa.array([text for text, _ in found], pa.string()), at
 
 
-def _items(data: bytes) -> Iterator[etree._Element]:
+def _items(data: bytes, faults: Faults) -> Iterator[etree._Element]:
     """Yield the root at its start, then each item or entry at its end. Elements that were read are removed."""
     parser = etree.XMLPullParser(
         ("start", "end"),
@@ -56,6 +57,7 @@ def _items(data: bytes) -> Iterator[etree._Element]:
         huge_tree=False,
     )
     root: etree._Element | None = None
+    count = 0
     for at in range(0, len(data), _BLOCK):
         parser.feed(data[at : at + _BLOCK])
         for event, found in parser.read_events():
@@ -64,7 +66,11 @@ def _items(data: bytes) -> Iterator[etree._Element]:
                 root = element
                 yield root
             elif event == "end" and element is not root:
-                yield element
+                count += 1
+                if count <= ROWS:
+                    yield element
+                elif count == ROWS + 1:
+                    faults.add("partly-read", line=_line(element), detail=f"it has more than {ROWS:,} entries")
         if root is not None:
             _prune(root)
     parser.close()
@@ -73,14 +79,18 @@ def _items(data: bytes) -> Iterator[etree._Element]:
 def _prune(root: etree._Element) -> None:
     """Remove the elements that have ended and are not needed later. The last one at each level may still be open."""
     node = root
-    while len(node) and not (etree.QName(node).localname in _FIELDS and len(node) < _PARTS):
+    while len(node) and not (_is_field(node) and len(node) < _PARTS):
         seen = set()
         for child in list(node)[:-1]:
             key = child.tag, child.get("rel", "alternate") == "alternate"
-            if key in seen or etree.QName(child).localname not in _FIELDS:
+            if key in seen or not _is_field(child):
                 node.remove(child)
             seen.add(key)
         node = node[-1]
+
+
+def _is_field(element: etree._Element) -> bool:
+    return str(element.tag).rpartition("}")[2] in _FIELDS  # the tag of an entity is a function
 
 
 def _links(root: etree._Element, items: Iterator[etree._Element], kind: Kind, faults: Faults) -> list[tuple[str, int]]:

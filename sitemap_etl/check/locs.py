@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single
+from sitemap_etl.check.bounds import HOSTS
 from sitemap_etl.check.report import Faults
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import LOC_LENGTH
@@ -25,10 +26,9 @@ _BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
 _EXAMPLE: Final = re.compile(r"://(?:[^/]*\.)?example\.(?:com|net|org)(?::\d+)?$")
 """Pattern of an origin on a reserved host (RFC 2606, section 3)."""
 _BLOCK: Final = 1 << 16
-_ORIGINS: Final = 10_000
-"""Origins of one file that are judged."""
 _ORIGINS_KEPT: Final = 10_000
 """Origins in the cache."""
+_BEYOND: Final = -2
 _ORIGINS_GUESSED: Final = 8
 """Origins that are searched one by one. Nearly all files have fewer, and this is several times as fast."""
 _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
@@ -102,8 +102,7 @@ def check_addresses(
 ) -> tuple[list[str], np.ndarray]:
     """Report absolute URLs that are not pages (images, alternates) if their form is wrong.
 
-    Return their origins as written, and for each URL the index of its origin (-1: none). `unlikely`: code of URLs that
-    are most likely not as they were meant.
+    Return their `origins_of`. `unlikely`: code of URLs that are most likely not as they were meant.
     """
     if pc.any(pc.greater(pc.binary_length(urls), LOC_LENGTH)).as_py():
         long = pc.greater(pc.utf8_length(urls), LOC_LENGTH)
@@ -112,7 +111,7 @@ def check_addresses(
     if unlikely:
         for note, mask in suspected(single(urls), None):
             faults.rows(unlikely, mask, urls, offsets, detail=note.removeprefix("loc "))
-    written, codes = origins_of(urls)
+    written, codes = origins_of(urls, offsets, faults)
     users = [number for number, text in enumerate(written) if "@" in text]
     invalid = [number for number, text in enumerate(written) if "@" not in text and not canonical_origin(text)]
     for numbers, detail in ((users, "a user name or password"), (invalid, "the host is invalid")):
@@ -155,12 +154,8 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     rest = np.flatnonzero(~at_home)
     if not len(rest):
         return well
-    written, codes = origins_of(locs.take(pa.array(rest)))
-    if (codes == -2).any():
-        detail = f"its URLs are on more than {_ORIGINS:,} hosts"
-        faults.rows("partly-read", rest[codes == -2], locs, offsets, detail=detail)
-        rest, codes = rest[codes > -2], codes[codes > -2]
-    order, cuts = grouped(codes + 1, len(written) + 1)
+    written, codes = origins_of(locs.take(pa.array(rest)), offsets[rest], faults)
+    order, cuts = grouped(codes + 1, len(written) + 2)
     for code, text in enumerate([None, *written]):
         rows = rest[order[cuts[code] : cuts[code + 1]]]
         if not len(rows):
@@ -220,10 +215,11 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
     return fault, where
 
 
-def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
-    """Return the first `_ORIGINS` origins of the URLs once, as written, and the index of the origin of each URL.
+def origins_of(urls: Any, offsets: np.ndarray, faults: Faults) -> tuple[list[str], np.ndarray]:
+    """Return the first `HOSTS` or a few more origins of the URLs, as written, and the index of each URL's origin.
 
-    -1: none. -2: an origin after the first ones.
+    The index is -1 for URLs without an origin. It is the number of origins for URLs with any other origin, and these
+    are reported.
     """
     written: list[str] = []
     codes = np.full(len(urls), -1, np.int32)
@@ -238,14 +234,22 @@ def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
         written.append(guess[0][:-1])
         rest = rest[~here]
     if len(rest):
-        found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rest)), _ORIGIN), "origin").dictionary_encode()
         places: dict[str, int] = {text: place for place, text in enumerate(written)}
-        numbers = np.full(len(found.dictionary) + 1, -2, np.int32)
-        for number, text in enumerate(found.dictionary[:_ORIGINS].to_pylist()):
-            numbers[number] = places.setdefault(text, len(places))
-        numbers[-1] = -1
-        codes[rest] = numbers[numbers_of(found.indices, len(numbers) - 1)]
+        for at in range(0, len(rest), _BLOCK):
+            rows = rest[at : at + _BLOCK]
+            found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rows)), _ORIGIN), "origin").dictionary_encode()
+            texts = found.dictionary.to_pylist()
+            for text in texts:
+                if len(places) < HOSTS + _ORIGINS_GUESSED:
+                    places.setdefault(text, len(places))
+            numbers = np.array([*(places.get(text, _BEYOND) for text in texts), -1], np.int32)
+            codes[rows] = numbers[numbers_of(found.indices, len(texts))]
         written = list(places)
+        beyond = codes == _BEYOND
+        codes[beyond] = len(written)
+        if beyond.any():
+            detail = f"it has URLs on more than {HOSTS:,} hosts"
+            faults.rows("partly-read", beyond, urls, offsets, detail=detail)
     return written, codes
 
 

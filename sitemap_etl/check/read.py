@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, single
 from sitemap_etl.check.alternates import Links, check_alternates
-from sitemap_etl.check.bounds import part_of_rows
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
@@ -63,7 +62,7 @@ RulesOf = Callable[[str, str], "RobotsRules | None"]
 its robots.txt, None if it has none, or if it is not known."""
 
 
-@dataclass(slots=True)  # an index can list half a million
+@dataclass(slots=True)  # an index can list very many
 class Listed:
     """A file in a manifest. `hash`: the algorithm and its hexadecimal digits."""
 
@@ -161,7 +160,6 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
         found.document = parsed(
             found.data, source.name, faults, whole=found.whole, max_bytes=max_bytes, charset=charset
         )
-        found.whole &= found.document is None or found.document.whole
     return found
 
 
@@ -249,8 +247,7 @@ def contents(document: Document, faults: Faults) -> Contents:
             locs, at = check_robots(document.data, faults)
         else:
             locs, at = check_feed(document.data, document.kind, faults)
-        kept = part_of_rows(at, faults)
-        return Contents(document.kind, _clipped(locs[:kept]), at[:kept])
+        return Contents(document.kind, _clipped(locs), at)
     assert document.flat is not None
     nothing = Contents(document.kind, pa.array([], pa.string()), np.empty(0, np.int64))
     try:
@@ -356,9 +353,10 @@ def read(
     reading.is_whole = found.whole and found.document is not None
     if found.document is not None:
         _judge(found.document, reading, faults, now, rules_of)
-        for away in reading.place.away:
-            assert faults.lines is not None
-            away.line = faults.lines.place(away.at)[0]
+        assert faults.lines is not None
+        lines = faults.lines.numbers(np.array([away.at for away in reading.place.away], np.int64)).tolist()
+        for away, line in zip(reading.place.away, lines, strict=True):
+            away.line = line
     reading.findings = list(faults.findings())
     reading.is_whole &= not {"xml-malformed", "partly-read"} & {finding.code for finding in reading.findings}
     return reading

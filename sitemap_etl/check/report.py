@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, EFFECTS, GROUPS, SEVERITIES, Severity
+from sitemap_etl.check.lines import Lines
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.visible import visible
@@ -28,8 +28,6 @@ DETAILS: Final = 10
 """Findings of one code in one file that differ in their detail. Any more are counted as one finding."""
 _OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for code in GROUPS[group])
 """Codes that occur at most once in an entry."""
-_BLOCK: Final = 1 << 16
-"""Bytes whose newlines are looked up together."""
 _COMBINATIONS: Final = 256
 """Sets of codes by which the entries of one file are counted."""
 _WAITING: Final = 64
@@ -339,51 +337,6 @@ class Report:
             "ended": self.ended,
             "seconds": round(self.seconds, 3),
         }
-
-
-class Lines:
-    """Line and column of a byte offset. Only the number of newlines before each block of the data is kept."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-        self._newlines = lru_cache(2)(self._find_newlines)
-
-    @cached_property
-    def _before(self) -> np.ndarray:
-        """Newlines before each block, and in all of the data."""
-        starts = range(0, len(self._data), _BLOCK)
-        return np.cumsum([0, *(self._data.count(b"\n", at, at + _BLOCK) for at in starts)])
-
-    def _find_newlines(self, block: int) -> np.ndarray:
-        at = block * _BLOCK
-        return np.flatnonzero(np.frombuffer(self._data[at : at + _BLOCK], np.uint8) == ord("\n")) + at
-
-    def _begin(self, line: int) -> int:
-        """Return the byte offset of a line's beginning."""
-        if line == 1:
-            return 0
-        block = int(np.searchsorted(self._before, line - 1)) - 1
-        return int(self._newlines(block)[line - 2 - int(self._before[block])]) + 1
-
-    def place(self, offset: int) -> tuple[int, int]:
-        """Return (line, column) of an offset, both from 1. The column counts bytes."""
-        line = int(self.numbers(np.array([offset]))[0])
-        return line, offset - self._begin(line) + 1
-
-    def numbers(self, offsets: np.ndarray) -> np.ndarray:
-        """Return the line of each offset, from 1."""
-        blocks = offsets // _BLOCK
-        numbers: np.ndarray = self._before[blocks] + 1
-        order = np.argsort(blocks, kind="stable")
-        used, first = np.unique(blocks[order], return_index=True)
-        for block, rows in zip(used.tolist(), np.split(order, first[1:]), strict=False):
-            numbers[rows] += np.searchsorted(self._newlines(block), offsets[rows])
-        return numbers
-
-    def offset(self, line: int, column: int) -> int:
-        """Return the byte offset of a place, within the data."""
-        return min(self._begin(min(line, int(self._before[-1]) + 1)) + column - 1, len(self._data))
 
 
 @dataclass

@@ -22,22 +22,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import data_of, mask_of, numbers_of, offsets_of, over
-from sitemap_etl.check.doctype import find_doctype
+from sitemap_etl.check.marks import GT, marked
 from sitemap_etl.frozen import Frozen
 
 _NAME: Final = r"^</?(?P<name>[^\s/>]+)"
 _FILLED: Final = "[^ \t\r\n\x02]"
 DEPTH: Final = 64
 """Maximum depth of elements. A sitemap has five levels, and the work grows with the depth."""
+_BLOCK: Final = 1 << 18
+"""Bytes or tags that are processed together, so that temporary arrays stay small."""
 _SHORT: Final = 40
 """Bytes up to which a tag is compared as a whole. Longer tags have attributes, and are cut at the first blank."""
 _TAG: Final = re.compile(rb"<[^\"'>]*(?:(?:\"[^\"]*\"|'[^']*')[^\"'>]*)*>")
 _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_STRAYS: Final = 1_000
+"""Texts between elements that are kept."""
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
-GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
-
-_MARK: Final = re.compile(rb"<[!?]")
-_MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
 _ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -132,22 +132,22 @@ class Scan:
 def scan(document: Flat) -> Scan:
     """Return the elements of a document that is UTF-8, well-formed and has a root. Raise `TooDeep`."""
     data = document.marked
-    bytes_ = np.frombuffer(data, np.uint8)
-    starts = np.flatnonzero(bytes_ == ord("<")).astype(np.int32)
-    ends = np.flatnonzero(bytes_ == ord(">")).astype(np.int32)
+    starts, ends = _positions(data, ord("<")), _positions(data, ord(">"))
     if len(ends) != len(starts) or not ((starts < ends).all() and (ends[:-1] < starts[1:]).all()):
         data, ends = _ends(data, starts, ends)
-        bytes_ = np.frombuffer(data, np.uint8)
     pieces = _pieces(data, starts, ends)
-    names, name = _names(document.prefixes, pieces, starts, ends)
+    starts, stops = offsets_of(pieces)[:-1:2], offsets_of(pieces)[1::2]
+    del ends
+    names, name = _names(document.prefixes, pieces, starts, stops)
+    bytes_ = np.frombuffer(data, np.uint8)
     closing = bytes_[starts + 1] == ord("/")
-    empty = bytes_[ends - 1] == ord("/")
-    level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)), dtype=np.int32)
+    empty = bytes_[stops - 2] == ord("/")
+    level = np.cumsum((~closing & ~empty).astype(np.int8) - closing, dtype=np.int32)
     if int(level.max()) > DEPTH:
         raise TooDeep(f"{int(level.max()):,} levels")
     opening = ~closing
     leaf = opening & (empty | np.append(closing[1:], False))
-    strays = _strays(pieces, ends, np.flatnonzero(~leaf | empty))
+    strays = _strays(pieces, stops, ~leaf | empty)
     token = np.flatnonzero(opening).astype(np.int32)
     name = name[token]
     if document.moved:
@@ -165,6 +165,13 @@ def scan(document: Flat) -> Scan:
         _empty=empty[token],
         _pieces=pieces,
     )
+
+
+def _positions(data: bytes, byte: int) -> np.ndarray:
+    """Return the offsets of a byte in the data: int32."""
+    bytes_ = np.frombuffer(data, np.uint8)
+    blocks = ((at, np.flatnonzero(bytes_[at : at + _BLOCK] == byte)) for at in range(0, len(data), _BLOCK))
+    return np.concatenate([(found + at).astype(np.int32) for at, found in blocks])
 
 
 def _ends(data: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[bytes, np.ndarray]:
@@ -195,10 +202,9 @@ def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
 
 
 def _names(
-    prefixes: dict[str, str], pieces: Any, starts: np.ndarray, ends: np.ndarray
+    prefixes: dict[str, str], pieces: Any, starts: np.ndarray, stops: np.ndarray
 ) -> tuple[list[Name], np.ndarray]:
     """Return the names that occur, and for each tag which it is."""
-    short = ends - starts < _SHORT
     numbers: dict[str, int] = {}
     names: list[Name] = []
 
@@ -211,16 +217,18 @@ def _names(
         return numbers[written]
 
     name = np.empty(len(starts), np.int32)
-    for chosen, cut in ((np.flatnonzero(short), False), (np.flatnonzero(~short), True)):
-        if not len(chosen):
-            continue
-        tags = pieces.take(pa.array(chosen * 2))
-        if cut:
-            tags = _heads(tags)
-        encoded = tags.dictionary_encode()
-        written = pc.struct_field(pc.extract_regex(encoded.dictionary, _NAME), "name").dictionary_encode()
-        codes = np.array([number(one) for one in written.dictionary.to_pylist()], np.int32)
-        name[chosen] = codes[numbers_of(written.indices)][numbers_of(encoded.indices)]
+    for at in range(0, len(starts), _BLOCK):
+        short = stops[at : at + _BLOCK] - starts[at : at + _BLOCK] <= _SHORT
+        for chosen, cut in ((np.flatnonzero(short) + at, False), (np.flatnonzero(~short) + at, True)):
+            if not len(chosen):
+                continue
+            tags = pieces.take(pa.array(chosen * 2))
+            if cut:
+                tags = _heads(tags)
+            encoded = tags.dictionary_encode()
+            written = pc.struct_field(pc.extract_regex(encoded.dictionary, _NAME), "name").dictionary_encode()
+            codes = np.array([number(one) for one in written.dictionary.to_pylist()], np.int32)
+            name[chosen] = codes[numbers_of(written.indices)][numbers_of(encoded.indices)]
     return names, name
 
 
@@ -244,14 +252,20 @@ def _parents(depth: np.ndarray) -> np.ndarray:
     return parent
 
 
-def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, str]]:
-    """Return position and text of the gaps that contain text although only blanks are allowed there."""
-    texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
-    odd = np.flatnonzero(mask_of(pc.match_substring_regex(texts.dictionary, _FILLED)))
-    if not len(odd):
-        return []
-    where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[:1000]
-    return [(int(ends[gaps[i]]) + 1, texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
+def _strays(pieces: Any, stops: np.ndarray, outside: np.ndarray) -> list[tuple[int, str]]:
+    """Return position and text of the first gaps that contain text although only blanks are allowed there.
+
+    outside: True for each tag after which only blanks are allowed.
+    """
+    strays: list[tuple[int, str]] = []
+    for at in range(0, len(outside), _BLOCK):
+        gaps = np.flatnonzero(outside[at : at + _BLOCK]) + at
+        texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
+        odd = np.flatnonzero(mask_of(pc.match_substring_regex(texts.dictionary, _FILLED)))
+        if len(odd):
+            where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[: _STRAYS - len(strays)]
+            strays += [(int(stops[gaps[i]]), texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
+    return strays
 
 
 # --- namespaces ---
@@ -336,39 +350,7 @@ def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list
     return again, each.astype(np.int32)
 
 
-# --- marks ---
-
-
-def marked(data: bytes) -> bytes:
-    """Return the document with comments, CDATA and processing instructions turned into marks."""
-    changed = None
-    for begin, stop in _markup(data):
-        if changed is None:
-            changed = bytearray(data)
-        if data.startswith(b"<![CDATA[", begin):
-            text = data[begin + 9 : stop - 3].replace(b"<", LT).replace(b">", GT).replace(b"&", AMP)
-            changed[begin:stop] = NOTHING * 9 + text + NOTHING * 3
-        else:
-            changed[begin:stop] = NOTHING * (stop - begin)
-    return data if changed is None else bytes(changed)
-
-
-def _markup(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of all that is neither element nor text."""
-    stop = 0
-    while found := _MARK.search(data, stop):
-        stop = _end(data, found.start())
-        yield found.start(), stop
-
-
-def _end(data: bytes, begin: int) -> int:
-    """Return the end of the markup that begins here. The document is well-formed."""
-    for opening, closing in _MARKUP:
-        if data.startswith(opening, begin):
-            return data.index(closing, begin + len(opening)) + len(closing)
-    doctype = find_doctype(data, begin)
-    assert doctype is not None
-    return doctype.stop
+# --- texts ---
 
 
 def resolved(texts: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, numbers_of
-from sitemap_etl.check.bounds import part_of_rows
+from sitemap_etl.check.bounds import ROWS
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.dates import DATE, DAY, W3C, XSD, Written, read
@@ -70,7 +70,9 @@ def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
     known = _CHILDREN[kind]
     top = np.flatnonzero(scan.depth == 2)
     elements = top[np.isin(scan.name[top], scan.ids(ours, kind))]
-    elements = elements[: part_of_rows(scan.start[elements], faults)]
+    if len(elements) > ROWS:
+        faults.add("partly-read", at=int(scan.start[elements[ROWS]]), detail=f"it has more than {ROWS:,} entries")
+        elements = elements[:ROWS]
     below, owner = scan.children(elements)
     rank = np.full(len(scan.names), len(known), np.int64)
     rank[scan.ids(ours)] = -1  # of the protocol, but not allowed here
