@@ -83,7 +83,7 @@ def _run_dag(home: Home, airflow: subprocess.Popen[str], bucket: Bucket) -> int:
     assert airflow.stdout is not None
     with contextlib.suppress(BrokenPipeError):  # it failed before, and its output says why
         airflow.stdin.write(json.dumps(bucket.env) + "\n")
-        airflow.stdin.flush()
+        airflow.stdin.close()  # not later, when nothing catches what a pipe without a reader raises
     done: Counter[str] = Counter()
     with log.open("w") as out:
         last = ""

@@ -18,7 +18,7 @@ from sitemap_etl.hashes import hash_column
 STICKY: Final = ("changefreq", "priority")
 """They alone never rewrite a file."""
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "mobile")
-BESIDE: Final = ("fingerprint", "cluster", "title")
+BESIDE: Final = ("fingerprint", "cluster", "hreflang", "title")
 """Kept in the snapshot, not shown in the sitemap."""
 
 

@@ -1,4 +1,4 @@
-"""Memory of this process: allocators that keep what is freed, the least that a run needs, and errors if there is none.
+"""Memory of this process: allocators that keep freed memory, the minimum for a run, and errors for lack of memory.
 
 A run allocates batches, windows and files of similar size again and again. Allocators return freed memory to the
 system, which clears it before the next use. Keeping it saves an eighth of the processor time, and uses a fifth more
@@ -51,7 +51,7 @@ def keep_memory() -> None:
 
 
 def ran_out(error: BaseException) -> bool:
-    """Return True if the error, or one that it was translated from, says that there is no memory for more."""
+    """Return True if the error or one of its causes is a lack of memory or threads."""
     seen: BaseException | None = error
     known: set[int] = set()  # an error can be the context of its own cause
     while seen is not None and id(seen) not in known:

@@ -1,4 +1,4 @@
-"""Broken sitemaps: one table of files, one of sets, one of web answers, each with all codes that must be found."""
+"""Broken sitemaps: a table of files, one of sets and one of web responses, each with all codes that must be found."""
 # ruff: noqa: E501 - one fault is one line of its table
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def url(loc: str = PAGE, more: str = "") -> str:
 
 
 def urls(number: int, more: str = "", begin: int = 0) -> str:
-    """So many pages, each with a date of its own unless `more` says otherwise."""
+    """Return this many pages, each with its own date unless `more` replaces it."""
     return "\n".join(
         url(f"https://shop.example/p/{n}", more or f"<lastmod>2026-{n % 10 + 1:02}-{n % 28 + 1:02}</lastmod>")
         for n in range(begin, begin + number)
@@ -94,7 +94,7 @@ BILLION = (
 
 @dataclass(frozen=True)
 class Broken:
-    """A broken file: what it is called in the table, its name on disk, its bytes, all codes it must give.
+    """A broken file: its title in the table, its name on disk, its bytes, and all codes that it must have.
 
     `made`: the bytes, or a function that makes them, so that importing the table does not make large ones.
     """

@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for, the order of a session, and the rule that CI skips nothing."""
+"""Fixtures for all tests, the order of a session, and the rule that CI skips nothing."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ ROOM = 4 << 30
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all properties of a session: a failure tells it, and the same examples can be had again.
+    """Use one seed for all properties of a session. A failure shows it, to repeat the same examples.
 
-    In CI it is the same each time, so that what fails there is of the change; sessions of people and the soak look on.
+    CI always uses the same seed, so that its failures are due to the change. Local sessions and the soak vary.
 
-    Temporary folders lie in memory where there is room, unless TMPDIR says otherwise. The runs of a session ask a
-    disk some hundred thousand times to have written what they gave it, and wait for it longer than they compute.
+    Temporary folders are in memory if there is space, unless TMPDIR is set: the runs of a session call fsync some
+    hundred thousand times, and wait for it longer than they compute.
     """
     if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
@@ -97,7 +97,7 @@ _FAILED: dict[str, bool] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note the tests that failed, and whether they may be tried once more."""
+    """Note the failed tests, and whether they may be retried."""
     if report.failed:
         _FAILED[report.nodeid] = may_be_tried_again(report)
 
@@ -114,7 +114,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that shows the end of the session what was left out, and that of `make test` what failed."""
+    """Send what was left out to the process that shows the end of the session, and the failures to `make test`."""
     output = getattr(session.config, "workeroutput", None)
     if output is None and FAILED in os.environ:
         Path(os.environ[FAILED]).write_text(json.dumps(_FAILED))
@@ -124,12 +124,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take what a process of the session says: each has looked at all tests."""
+    """Collect the notes of a process of the session. Each has seen all tests."""
     node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say at the end what was left out, and how to run it."""
+    """Print at the end what was left out, and how to run it."""
     if left_out := config.stash.get(LEFT_OUT, 0):
         terminalreporter.write_line(
             f"Left out: {left_out:,} thorough tests (whole programs, servers, matrices). `make test ALL=1` runs them."
@@ -137,13 +137,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: many a test waits, for time limits above all."""
+    """Start one process more than there are processors: many tests wait, mostly for time limits."""
     return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is tried on a second S3 server is thorough. Where processes share the tests, long files come first.
+    """Mark tests on the second S3 server as thorough. If processes share the tests, long files come first.
 
     No test may take longer than the watchdog waits: it ends the process, as if the test had crashed.
     """
@@ -162,7 +162,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector away from what stays until the session ends: modules and thousands of tests."""
+    """Exclude what stays until the session ends (modules and thousands of tests) from garbage collection."""
     gc.disable()
     try:
         return (yield)
@@ -190,12 +190,12 @@ def pytest_make_collect_report(
 
 
 def pytest_unconfigure() -> None:
-    """Let the end of the process find everything, as without tests: DuckDB complains of objects that stay."""
+    """Keep all objects until the process ends, as without tests: DuckDB complains about objects that remain."""
     gc.unfreeze()
 
 
 def _asked_for(item: pytest.Function) -> list[object]:
-    """The fixtures of a test, and the values that it was parametrised with."""
+    """Return the fixtures of a test, and the values of its parameters."""
     called = getattr(item, "callspec", None)
     return [*item.fixturenames, *(called.params.values() if called is not None else ())]
 
@@ -204,7 +204,7 @@ def _asked_for(item: pytest.Function) -> list[object]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that lacks what it needs is skipped on a person's machine, and fails in CI."""
+    """Skip a test that lacks a requirement on a local machine, and fail it in CI."""
     report = yield
     if report.failed and call.excinfo is not None and _lacks_airflow(call.excinfo.value):
         report.outcome = "skipped"

@@ -1,7 +1,7 @@
-"""Faults planted into what other generators wrote, as data: the file, what is changed, and the code it must give.
+"""Faults planted into sitemaps of other generators, as data: the file, the change, and the code that it must have.
 
-The originals are in `data/corpus`, where README.md says what wrote them. A row of the table is planted into each of its
-files, so that every fault is looked for in the writing of several programs.
+The originals are in `data/corpus`; its README.md names their generators. A row of the table is planted into each of its
+files, so that every fault is tested in the output of several programs.
 """
 # ruff: noqa: E501 - one fault is one line of its table
 
@@ -38,9 +38,9 @@ Edit = Callable[[bytes], bytes]
 class Plant:
     """A fault for each of `files`: `edit` makes it, `code` must be found.
 
-    `also`: codes of what follows from it, beside those of `FOLLOWS`. `together`: all files that match are changed at
-    once. `as_name`: the changed file is put beside the original under this name. `whole`: the whole set is checked
-    rather than the one file. `options`: of the check.
+    `also`: codes of its consequences, besides those of `FOLLOWS`. `together`: all matching files are changed at
+    once. `as_name`: the changed file is added under this name. `whole`: the whole set is checked instead of the one
+    file. `options`: of the check.
     """
 
     what: str
@@ -56,7 +56,7 @@ class Plant:
 
 @dataclass(frozen=True)
 class Case:
-    """One fault in one set: the files as they are checked, and the one to check (none: all)."""
+    """One fault in one set: the files to check, and the target (none: all)."""
 
     name: str
     plant: Plant
@@ -65,13 +65,13 @@ class Case:
 
 
 def originals(name: str) -> dict[str, bytes]:
-    """The files of a set."""
+    """Return the files of a set."""
     return {path.name: path.read_bytes() for path in sorted((CORPUS / name).iterdir())}
 
 
 @cache
 def cases() -> list[Case]:
-    """Every fault in every file that it is planted into."""
+    """Yield every fault in every file into which it is planted."""
     found = []
     for plant in PLANTS:
         groups = [plant.files] if plant.together else [(file,) for file in plant.files]
@@ -99,7 +99,7 @@ def put(old: str, new: str, *, every: bool = False) -> Edit:
 
 
 def loc(new: str) -> Edit:
-    """Another second loc: the first one may be what the others are compared with."""
+    """Replace the second loc: the first may be the one that others are compared with."""
     return put(r"(<loc>.*?<loc>)[^<]*", rf"\g<1>{new}")
 
 
@@ -116,7 +116,7 @@ def before(end: str, new: str) -> Edit:
 
 
 def href(new: str) -> Edit:
-    """Another address of the first alternate in German, or what counts as such."""
+    """Replace the address of the first German alternate, or what counts as such."""
     return put(r'(hreflang="(?:de|de-AT)" href=")[^"]*', rf"\g<1>{new}")
 
 
@@ -125,14 +125,14 @@ def attributes(element: str, new: str) -> Edit:
 
 
 def rows(number: int, entry: str, end: str) -> Edit:
-    """So many entries more; `entry` has the number as {n}."""
+    """Add this many entries; `entry` has the number as {n}."""
     return lambda data: data.replace(
         end.encode(), "".join(entry.replace("{n}", str(n)) for n in range(number)).encode() + end.encode()
     )
 
 
 def swapped(first: str, second: str) -> Edit:
-    """Two neighbouring elements in the other order."""
+    """Exchange two adjacent elements."""
     return put(rf"(<{first}>[^<]*</{first}>)\s*(<{second}>[^<]*</{second}>)", r"\g<2>\g<1>")
 
 
@@ -141,7 +141,7 @@ def recoded(encoding: str) -> Edit:
 
 
 def moved(number: int) -> Edit:
-    """The entry of this number, once more at the end."""
+    """Repeat the entry with this number at the end."""
 
     def edit(data: bytes) -> bytes:
         entry = re.findall(rb"<url>.*?</url>", data, re.DOTALL)[number]
@@ -151,7 +151,7 @@ def moved(number: int) -> Edit:
 
 
 def alone(data: bytes) -> bytes:
-    """The first page without the links to itself."""
+    """Remove the links to itself from the first page."""
     page, rest = data.split(b"</url>", 1)
     own = re.findall(rb"<loc>([^<]*)</loc>", page)[0]
     return re.sub(rb'<xhtml:link [^>]*href="%s"/>' % re.escape(own), b"", page) + b"</url>" + rest

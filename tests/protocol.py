@@ -1,11 +1,11 @@
-"""The protocol of publishing as a small machine, so that every order of events can be tried.
+"""The protocol of publishing as a small state machine, so that every order of events can be tried.
 
-A store holds files (sets of rows) and an index (a set of names). Runs follow each other; each may die at any of its
-writes, which may have happened, or be on its way and arrive at any later time; and any write may be sent twice, the
-second one arriving whenever it likes. The index of a crawler must never name a file that is not there, and a row
-that every night lists must never be missing.
+A store has files (sets of rows) and an index (a set of names). Runs follow each other. Each may die at any of its
+writes, which may have happened, or arrive at any later time. Any write may be sent twice, and the second one may arrive
+at any time. The index of a crawler must never name a missing file, and a row that every run lists must never be
+missing.
 
-The rules of `publish` are switches here: the tests take one away and look for the defect that it prevents.
+The rules of `publish` are switches here: the tests remove one and look for the defect that it prevents.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ AS_IT_IS: Stored = (frozenset(), "as it is")
 
 @dataclass(frozen=True)
 class Rules:
-    """What a run sticks to.
+    """The rules that a run follows.
 
-    `again`: before anything else it puts the keys of an interrupted publish again as they are, with a mark, and all
-    that it writes there has one. `former`: what was under a key lately, or was to be deleted, comes back with a mark.
-    `numbers`: those of interrupted publishes are not given again.
+    `again`: first, it puts the keys of an interrupted publish again unchanged but with a fence, and fences all that
+    it writes there. `former`: content that was under a key lately, or was to be deleted, is written with a fence.
+    `numbers`: those of interrupted publishes are not reused.
     """
 
     again: bool = True
@@ -40,7 +40,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Current:
-    """What a run finds at its start, and swaps. `pending`: keys of the publish under way, and its next number."""
+    """What a run reads at its start, and swaps. `pending`: keys of the publish under way, and its next number."""
 
     manifest: Objects
     pending: tuple[str, frozenset[str], int] | None = None
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Live:
-    """The run that lives. `todo`: its next writes; `after`: what it swaps in then."""
+    """The running run. `todo`: its next writes; `after`: what it swaps in then."""
 
     held: Current
     claimed: bool = False
@@ -81,7 +81,7 @@ class Live:
 
 @dataclass(frozen=True)
 class World:
-    """Everything there is. `night`: of the run that lives, or that comes next."""
+    """The whole state. `night`: number of the current run, or of the next one."""
 
     objects: Objects
     current: Current
@@ -95,7 +95,7 @@ class World:
 
 @dataclass(frozen=True)
 class Night:
-    """What a night's source makes: name → rows. `delete`: the grace of retired files is over."""
+    """Return what a run's source makes: name → rows. `delete`: retired files have expired."""
 
     files: Mapping[str, Rows]
     delete: bool = False
@@ -103,9 +103,9 @@ class Night:
 
 @dataclass
 class Explorer:
-    """Tries every order of events. `deaths`, `twice`: how many there may be at most.
+    """Tries every order of events. `deaths`, `twice`: the largest number of each.
 
-    `exchanged`: rows that two files give to each other. While a publish is pending, they can be in neither file.
+    `exchanged`: rows that two files exchange. While a publish is pending, they can be in neither file.
     """
 
     start: Mapping[str, Rows]
@@ -118,7 +118,7 @@ class Explorer:
     states: int = 0
 
     def explore(self) -> str | None:
-        """The first thing that goes wrong, with the events that lead there; None where nothing can. `states` counts."""
+        """Return the first violation with the events that lead to it, or None if there is none. `states` counts."""
         files = {**self.start, INDEX: frozenset(self.start)}
         manifest = _pack({key: (rows, "") for key, rows in files.items()})
         retired = _pack({key: (rows, "") for key, rows in self.retired.items()})
@@ -192,7 +192,7 @@ class Explorer:
         yield from self._send(world, request, then)
 
     def _send(self, world: World, request: Request, then: Live | None) -> Iterator[tuple[str, World]]:
-        """A write that succeeds, whose process dies before or after, or that is sent twice."""
+        """Yield the outcomes of a write: success, death before or after it, or a repetition."""
         name = _name(request)
         arrived, done = _arrive(world, request)
         over = replace(world, live=None, night=world.night + 1)
@@ -233,7 +233,7 @@ class Explorer:
         return Request("", current=now, held=held), replace(live, held=now, claimed=True, again=again, number_lost=lost)
 
     def _plan(self, world: World, live: Live, night: Night) -> Live:
-        """Compare with what is there, and put the writes in order."""
+        """Compare with the store, and put the writes in order."""
         held, rules, mark = live.held, self.rules, f"run{world.night}"
         seen = dict(world.objects)
         known = dict(held.manifest)
@@ -349,7 +349,7 @@ class Explorer:
 
 
 def _arrive(world: World, request: Request) -> tuple[World, bool]:
-    """What the store does with a write, and whether its condition held."""
+    """Apply a write to the store; return the result, and whether its condition was met."""
     if request.current is not None:
         return (replace(world, current=request.current), True) if world.current == request.held else (world, False)
     objects = dict(world.objects)

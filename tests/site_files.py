@@ -80,7 +80,7 @@ gates: {max_drop: 0.2, max_growth: 2, max_rejected: 0.1, min_urls: 10}
 
 
 def written(folder: Path, text: str, name: str = "shop.yaml") -> Path:
-    """The path of a site file in `folder`/sites, beside the SELECT that FULL names."""
+    """Return the path of a site file in `folder`/sites, next to the SELECT that FULL names."""
     (folder / "sql").mkdir(exist_ok=True)
     (folder / "sites").mkdir(exist_ok=True)
     (folder / "sql" / "products.sql").write_text("SELECT id, loc FROM products\n", encoding="utf-8")
@@ -90,12 +90,12 @@ def written(folder: Path, text: str, name: str = "shop.yaml") -> Path:
 
 
 def loaded(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> Site:
-    """The site of this text."""
+    """Return the site of this text."""
     return load(written(folder, text), environ=environ or {})
 
 
 def problems(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> list[str]:
-    """The mistakes of this text, each without the folder of the file."""
+    """Return the errors of this text, each without the folder of the file."""
     path = written(folder, text)
     with pytest.raises(ConfigError) as caught:
         load(path, environ=environ or {})

@@ -1,4 +1,4 @@
-"""A scheduled run that is not done in time: when it is due, and who is told what."""
+"""Scheduled runs that are not done in time: when they are due, and who is notified."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def deadline(folder: Path, schedule: Any, done_by: str, **notify: Any) -> Any:
         ({"assets": ["exports"], "or_cron": "0 4 * * *"}, "04:30", 0.5),
     ],
 )
-def test_a_run_is_due_at_the_next_such_time_after_it_begins(
+def test_a_run_is_due_at_the_next_deadline_after_its_start(
     tmp_path: Path, schedule: Any, done_by: str, hours: float
 ) -> None:
     assert deadline(tmp_path, schedule, done_by).interval == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("schedule", [None, "*/5 * * * *", "0 2,14 * * *", "@hourly", {"assets": ["exports"]}])
-def test_a_time_of_day_needs_runs_that_begin_at_one(tmp_path: Path, schedule: Any) -> None:
+def test_a_deadline_as_time_of_day_needs_a_schedule_with_a_time_of_day(tmp_path: Path, schedule: Any) -> None:
     with pytest.raises(ConfigError, match="done_by: needs a schedule that begins at one time of day"):
         deadline(tmp_path, schedule, "05:00")
 
 
-def test_a_deadline_without_a_receiver_is_a_mistake(tmp_path: Path) -> None:
+def test_a_deadline_without_anyone_to_notify_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="done_by: no message would be sent"):
         deadline(tmp_path, "0 2 * * *", "05:00", on=["failed"], webhook="https://hooks.example/1")
 
 
-def test_receivers_of_notify_get_what_is_late_and_how_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notify_says_which_run_is_late_and_how_to_look_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sitemap_etl.airflow.deadlines import missed as late
 
     notifier = {"class": "tests.support.notifier.FileNotifier", "args": {"path": str(tmp_path / "told")}}

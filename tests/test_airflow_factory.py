@@ -50,7 +50,7 @@ def sites(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def asked_for_shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that has a task of the DAG `shop` to run."""
+    """A worker with a task of the DAG `shop`."""
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "shop")
 
 
@@ -67,7 +67,7 @@ def test_a_folder_makes_a_dag_of_every_site_file(sites: Path) -> None:
     assert all(isinstance(dag, DAG) and dag.dag_id == name for name, dag in found.items())
 
 
-def test_one_file_makes_one_dag_or_says_what_is_wrong_with_it(sites: Path) -> None:
+def test_one_site_file_makes_one_dag_or_an_import_error(sites: Path) -> None:
     file = write(sites, "shop")
     assert site_dag(str(file)).dag_id == "shop"
     with pytest.raises(ConfigError, match="publsh"):
@@ -76,7 +76,7 @@ def test_one_file_makes_one_dag_or_says_what_is_wrong_with_it(sites: Path) -> No
         site_dag(write(sites, "odd", airflow={"executor": "NoSuchExecutor"}))
 
 
-def test_a_file_with_mistakes_is_left_out_and_raised_by_the_function_for_it(sites: Path) -> None:
+def test_a_site_file_with_errors_is_left_out_and_its_error_raised_by_name(sites: Path) -> None:
     write(sites, "shop")
     raise_site_errors(sites)
     write(sites, "typo", publsh="x")
@@ -90,7 +90,7 @@ def test_a_file_with_mistakes_is_left_out_and_raised_by_the_function_for_it(site
     ]
 
 
-def test_a_folder_without_a_site_that_can_be_read_is_an_error(sites: Path) -> None:
+def test_a_folder_without_a_readable_site_file_is_an_error(sites: Path) -> None:
     with pytest.raises(ConfigError, match="the folder of site files does not exist"):
         site_dags(sites)
     write(sites, "typo", publsh="x")
@@ -99,7 +99,7 @@ def test_a_folder_without_a_site_that_can_be_read_is_an_error(sites: Path) -> No
 
 
 @pytest.mark.usefixtures("asked_for_shop")
-def test_a_worker_reads_only_the_site_file_whose_dag_it_is_asked_for(sites: Path) -> None:
+def test_a_worker_reads_only_the_site_file_of_its_dag(sites: Path) -> None:
     for name in ("blog", "shop", "zoo"):
         write(sites, name, work=f"../{name}")
     OPENED.clear()
@@ -110,9 +110,7 @@ def test_a_worker_reads_only_the_site_file_whose_dag_it_is_asked_for(sites: Path
 
 
 @pytest.mark.usefixtures("asked_for_shop")
-def test_a_worker_finds_a_site_that_is_named_otherwise_than_its_file(
-    sites: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_finds_a_site_whose_name_differs_from_its_file(sites: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(sites, "blog", work="../blog")
     assert site_dags(sites) == {}
     write(sites, "first", name="${WHO}", work="../first")
@@ -125,7 +123,7 @@ def test_a_worker_finds_a_site_that_is_named_otherwise_than_its_file(
 
 
 @pytest.mark.usefixtures("asked_for_shop")
-def test_a_worker_is_told_of_a_mistake_in_the_site_file_that_it_needs(sites: Path) -> None:
+def test_a_worker_reports_an_error_in_its_site_file(sites: Path) -> None:
     write(sites, "shop", publsh="x")
     with pytest.raises(ConfigError, match="publsh"):
         site_dags(sites)
@@ -136,7 +134,7 @@ def stored(dag: DAG) -> dict[str, Any]:
     return found
 
 
-def test_tasks_carry_no_copy_of_the_parameters_and_a_dag_is_stored_in_20_kilobytes(sites: Path) -> None:
+def test_tasks_have_no_copy_of_the_params_and_a_stored_dag_takes_20_kilobytes(sites: Path) -> None:
     write(sites, "shop")
     dag = stored(site_dags(sites)["shop"])
     assert {name for name, _ in dag["params"]} >= {"sections", "force", "dry_run"}
@@ -146,8 +144,8 @@ def test_tasks_carry_no_copy_of_the_parameters_and_a_dag_is_stored_in_20_kilobyt
     assert len(json.dumps(dag)) < 20_000
 
 
-def test_nothing_that_is_stored_of_a_dag_depends_on_the_machine_that_parsed_it(tmp_path: Path) -> None:
-    """Airflow makes a version of a DAG whenever anything of it is stored differently."""
+def test_a_stored_dag_does_not_depend_on_the_machine_that_parsed_it(tmp_path: Path) -> None:
+    """Airflow makes a new version of a DAG if anything stored of it differs."""
     found = []
     for machine in ("one", "two"):
         (tmp_path / machine).mkdir()
@@ -158,7 +156,7 @@ def test_nothing_that_is_stored_of_a_dag_depends_on_the_machine_that_parsed_it(t
     assert str(tmp_path) not in found[0]
 
 
-def test_every_task_has_a_page(sites: Path) -> None:
+def test_every_task_has_documentation(sites: Path) -> None:
     write(sites, "shop")
     dag = site_dags(sites)["shop"]
     assert [task.task_id for task in dag.tasks if not task.doc_md] == []
@@ -203,7 +201,7 @@ except ConfigError as error:
         ("1", ["3", "another process"], "30"),
     ],
 )
-def test_a_process_that_airflow_would_end_is_an_import_error_instead(
+def test_a_parse_that_would_exceed_airflows_time_limit_is_an_import_error(
     sites: Path, limit: str, arguments: list[str], said: str
 ) -> None:
     for number in range(30):
@@ -221,7 +219,7 @@ def parsed(sites: Path, limit: str, *arguments: str) -> str:
 
 
 @pytest.mark.thorough
-def test_few_sites_are_never_too_many(sites: Path) -> None:
+def test_the_parse_time_of_a_single_site_is_not_measured(sites: Path) -> None:
     write(sites, "shop")
     assert parsed(sites, "50", "100") == "1"  # nothing is serialized to measure its time
 
@@ -237,7 +235,7 @@ def test_the_dag_file_of_a_user_has_at_most_five_lines() -> None:
         assert "airflow" in text.lower()
 
 
-def test_only_one_module_imports_airflow_from_elsewhere_than_its_task_sdk() -> None:
+def test_only_one_module_imports_airflow_outside_its_task_sdk() -> None:
     elsewhere = set()
     for path in (PROJECT / "sitemap_etl" / "airflow").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -249,7 +247,7 @@ def test_only_one_module_imports_airflow_from_elsewhere_than_its_task_sdk() -> N
 
 
 @pytest.mark.parametrize("version", ["2.11.0", "1.10.15"])
-def test_airflow_2_is_refused_in_one_sentence(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_airflow_2_is_refused_with_one_sentence(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow.metadata, "version", lambda _name: version)
     with pytest.raises(ConfigError) as raised:
         airflow._demand_airflow_3()

@@ -1,4 +1,4 @@
-"""What becomes of a task that fails: whether Airflow tries it again, and what stands in its log."""
+"""Failed tasks: whether Airflow retries them, and what their log says."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ def decision(error: BaseException) -> RetryDecision:
     return RetryUnavailable().evaluate(error, 1, 3)
 
 
-def test_what_a_stage_gives_is_given_on() -> None:
+def test_the_result_of_a_stage_is_returned() -> None:
     assert attempt(lambda: 7, None) == 7
 
 
-def test_what_did_not_answer_is_tried_again_for_a_reason_that_is_kept() -> None:
+def test_an_unavailable_service_is_retried_and_the_reason_recorded() -> None:
     error = failed(raising(Unavailable("the database did not answer")))
     assert decision(error) == RetryDecision(RetryAction.RETRY, reason="the database did not answer")
     assert error.code == 3
 
 
 @pytest.mark.parametrize(("error", "code"), [(Refused("no"), 1), (ConfigError("no"), 2), (ValueError("no"), 70)])
-def test_anything_else_fails_at_once_with_the_exit_code_of_the_command(error: Exception, code: int) -> None:
+def test_other_errors_fail_at_once_with_the_exit_code_of_the_command(error: Exception, code: int) -> None:
     ended = failed(raising(error))
     assert decision(ended).action is RetryAction.FAIL
     assert ended.code == code
 
 
-def test_a_task_that_is_stopped_for_its_time_says_which_key_and_is_tried_again() -> None:
+def test_a_task_that_times_out_names_the_setting_and_is_retried() -> None:
     with TimeoutPosix(0.1):
         error = failed(lambda: time.sleep(30))
     assert decision(error).action is RetryAction.RETRY
@@ -67,8 +67,8 @@ def test_a_task_that_is_stopped_for_its_time_says_which_key_and_is_tried_again()
     assert "airflow.timeout" in error.reason
 
 
-def test_a_task_that_is_stopped_for_its_time_is_reported_and_not_as_a_defect(tmp_path: Path) -> None:
-    """In the record of the run, which people are told of."""
+def test_a_task_that_times_out_is_reported_but_not_as_a_bug(tmp_path: Path) -> None:
+    """The error is in the run record, which messages are made of."""
     site = TestSite(tmp_path).section("pages", pages(5))
     key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
     slow = replace(
@@ -83,11 +83,11 @@ def test_a_task_that_is_stopped_for_its_time_is_reported_and_not_as_a_defect(tmp
     assert "stopped after 0:00:12" in str(known.error)
 
 
-def test_what_is_not_ours_is_left_to_airflow() -> None:
+def test_errors_of_airflow_itself_are_left_to_airflow() -> None:
     assert decision(RuntimeError("the API server went away")).action is RetryAction.DEFAULT
 
 
-def test_the_message_is_the_last_in_the_log_and_only_a_defect_has_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_message_ends_the_log_and_only_a_bug_has_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "sitemap_etl"):
         failed(raising(Refused("the gate said no")))
         assert [(record.message, record.exc_info) for record in caplog.records] == [("the gate said no", None)]

@@ -1,4 +1,4 @@
-"""What those who gather lineage from Airflow are told: by a real collector, which a plugin asks for."""
+"""What lineage collectors of Airflow receive: from a real collector, registered by a plugin."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def site_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_exports_are_reported_by_address_and_a_pattern_by_its_folder(site_file: Path) -> None:
+def test_lineage_names_exports_by_address_and_a_pattern_by_its_folder(site_file: Path) -> None:
     folder = f"file://{site_file.parent}"
     found = list(exports_of(load(site_file, environ={})))
     assert found == [f"{folder}/pages.csv", f"{folder}/more", "s3://exports/articles"]
 
 
 @pytest.mark.thorough
-def test_a_collector_gets_the_inputs_and_outputs(site_file: Path) -> None:
+def test_the_lineage_collector_gets_inputs_and_outputs(site_file: Path) -> None:
     plugins = site_file.parent / "plugins"
     plugins.mkdir()
     (plugins / "gathers.py").write_text(PLUGIN)

@@ -1,4 +1,4 @@
-"""The pages inside Airflow's API server: who may see them, what they show, and where they can't."""
+"""The pages inside Airflow's API server: who may see them, what they show, and what they say if they can't."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USERS = {"admin": "admin:admin", "reader": "reader:viewer:shops", "stranger": "s
 
 @dataclass(frozen=True)
 class Page:
-    """What a browser was answered."""
+    """A response to a browser."""
 
     status: int
     headers: dict[str, str]
@@ -32,7 +32,7 @@ class Page:
 
 
 class World:
-    """An Airflow with one site, and three users, of whom one belongs to another team."""
+    """An Airflow with one site, and three users, one of whom belongs to another team."""
 
     refused: DagRun
 
@@ -83,7 +83,7 @@ class World:
         return Page(**answer)
 
     def follow(self, path: str) -> Page:
-        """The page that a page leads to."""
+        """Return the page behind a link."""
         first = self.get(path)
         assert first.status == 307, first.text
         return self.get(str(Path(path).parent / first.headers["location"]).replace("/runs/../", "/"))
@@ -91,7 +91,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, airflow_process: Airflow) -> World:
-    """The site after a night by the command, and one by the DAG that a gate refused."""
+    """The site after a run of the command, and a run of the DAG that a gate refused."""
     made = World(tmp_path_factory.mktemp("world"), airflow_process)
     answer, log = airflow_process.ask("belong", {}, teams=["shops", "others"])
     assert "error" not in answer, log[-3000:]
@@ -104,7 +104,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, airflow_process: Airflow) ->
 
 
 @pytest.mark.thorough
-def test_pages_ask_for_a_login_and_for_the_right_to_read_the_dag(world: World) -> None:
+def test_report_pages_require_a_login_and_permission_to_read_the_dag(world: World) -> None:
     run = f"/sitemaps/shop/runs/{world.refused.run_id}"
     report = max(path.parent.name for path in world.work.glob("shop/reports/*/report.html"))
     for path in (
@@ -120,7 +120,7 @@ def test_pages_ask_for_a_login_and_for_the_right_to_read_the_dag(world: World) -
 
 
 @pytest.mark.thorough
-def test_the_page_of_all_sites_lists_those_that_the_user_may_read(world: World) -> None:
+def test_the_page_of_all_sites_lists_only_sites_that_the_user_may_read(world: World) -> None:
     mine, theirs = world.get("/sitemaps/"), world.get("/sitemaps/", "stranger")
     assert (mine.status, theirs.status) == (200, 200)
     seen = text_of(mine)
@@ -142,12 +142,12 @@ def test_a_tab_shows_the_report_of_its_run_and_of_all_runs(world: World) -> None
         assert world.get(f"/sitemaps/shop/reports/{way}").status == 200
 
 
-def test_the_task_publish_links_to_the_tab_also_if_it_failed(world: World) -> None:
+def test_the_task_publish_links_to_the_report_even_if_it_failed(world: World) -> None:
     link = world.refused.xcom("publish", "_link_ReportLink")
     assert link.endswith(f"/dags/shop/runs/{quote(world.refused.run_id)}/plugin/sitemap_report")
 
 
-def test_pages_run_no_scripts_load_nothing_and_are_in_no_foreign_frame(world: World) -> None:
+def test_report_pages_run_no_scripts_load_nothing_and_forbid_foreign_frames(world: World) -> None:
     for path in ("/sitemaps/", "/sitemaps/shop/reports/index.html", "/sitemaps/shop/runs/nope"):
         page = world.get(path)
         policy = page.headers["content-security-policy"]
@@ -157,7 +157,7 @@ def test_pages_run_no_scripts_load_nothing_and_are_in_no_foreign_frame(world: Wo
         assert not re.search(r"""(src|href)=["'](https?:)?//""", page.text.replace(SITE, ""))
 
 
-def test_nothing_but_pages_of_reports_is_served(world: World) -> None:
+def test_only_report_pages_are_served(world: World) -> None:
     for path in (
         "reports/metrics.prom",
         "reports/runs.json",
@@ -168,7 +168,7 @@ def test_nothing_but_pages_of_reports_is_served(world: World) -> None:
     assert world.get(f"/sitemaps/shop/reports/{'20260101T000000Z-0000'}/report.html").status == 404
 
 
-def test_if_work_cannot_be_read_the_pages_say_so(world: World) -> None:
+def test_report_pages_say_if_the_state_folder_cannot_be_read(world: World) -> None:
     hidden = world.work.with_name("elsewhere")
     world.work.rename(hidden)
     try:
@@ -189,7 +189,7 @@ def test_if_work_cannot_be_read_the_pages_say_so(world: World) -> None:
         hidden.rename(world.work)
 
 
-def test_an_xcom_that_a_person_changed_leads_to_no_folder_but_that_of_its_site(world: World) -> None:
+def test_an_edited_xcom_cannot_reach_folders_of_other_sites(world: World) -> None:
     other = world.folder / "other" / "reports"
     other.mkdir(parents=True)
     (other / "index.html").write_text("a secret")
@@ -212,7 +212,7 @@ def test_an_xcom_that_a_person_changed_leads_to_no_folder_but_that_of_its_site(w
         world.airflow.ask("say", {}, **names, value=before)
 
 
-def test_a_dag_that_makes_no_sitemaps_and_a_run_that_does_not_exist_are_distinguished(world: World) -> None:
+def test_a_foreign_dag_and_an_unknown_run_have_different_messages(world: World) -> None:
     assert "Airflow knows no run nope" in text_of(world.get("/sitemaps/shop/runs/nope"))
     assert "This DAG makes no sitemaps" in text_of(world.get("/sitemaps/other", "admin"))
 

@@ -31,9 +31,7 @@ def shop(tmp_path: Path, airflow_process: Airflow) -> Shop:
 
 @pytest.mark.thorough  # a whole Airflow, and an interpreter for each task
 @pytest.mark.parametrize("small", [2_000_000, 0], ids=["in one task", "in many tasks"])
-def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow_s_connections(
-    shop: Shop, small: int
-) -> None:
+def test_a_run_in_another_interpreter_publishes_and_uses_airflows_connections(shop: Shop, small: int) -> None:
     path = shop.folder / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE cats (loc TEXT)")
@@ -52,7 +50,7 @@ def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow
 
 
 @pytest.mark.thorough
-def test_its_errors_are_those_of_the_task_and_retried_in_the_same_cases(shop: Shop) -> None:
+def test_errors_in_another_interpreter_fail_and_retry_the_task_as_usual(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"}
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}
     shop.site(sections={"cats": cats}, airflow={"python": sys.executable, "retries": 1})
@@ -75,19 +73,19 @@ def perform(python: Path | str, site_file: Path) -> Any:
 
 
 def interpreter(folder: Path, script: str) -> Path:
-    """An interpreter that runs this shell script instead."""
+    """Return an interpreter that runs this shell script instead."""
     path = folder / "python"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
 
 
-def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"airflow\.python: /no/such/python can't be started"):
         perform("/no/such/python", tmp_path / "shop.yaml")
 
 
-def test_a_process_that_ends_without_a_result_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_process_that_ends_without_a_result_can_be_retried(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="ended with 7 before it had a result"):
         perform(interpreter(tmp_path, "exit 7"), tmp_path / "shop.yaml")
 
@@ -98,7 +96,7 @@ def test_another_version_of_the_package_is_refused(tmp_path: Path, monkeypatch: 
         perform(sys.executable, tmp_path / "shop.yaml")
 
 
-def test_an_error_of_the_scheduler_s_side_is_the_answer_to_its_question(
+def test_the_other_interpreter_gets_errors_of_airflows_side_as_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = tmp_path / "answered"
@@ -132,7 +130,7 @@ print(*site_dags(sys.argv[1]))
 """
 
 
-def test_airflow_s_environment_needs_no_libraries_but_those_that_read_site_files(shop: Shop) -> None:
+def test_airflows_environment_needs_only_the_libraries_that_read_site_files(shop: Shop) -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     named = {line.split(">")[0].split("=")[0].split("<")[0].strip() for line in project["dependencies"]}
     assert named >= THIN | OF_AIRFLOW
@@ -173,7 +171,7 @@ except ConfigError as error:
 
 
 @pytest.mark.parametrize("library", ["isal", "duckdb"])
-def test_a_library_that_airflow_s_environment_lacks_is_named_with_the_key_to_set(shop: Shop, library: str) -> None:
+def test_a_library_missing_in_airflows_environment_is_named_with_the_key_to_set(shop: Shop, library: str) -> None:
     shop.pages(3)
     shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}, "where": "loc <> ''"}})
     done = subprocess.run(

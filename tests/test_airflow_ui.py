@@ -34,7 +34,7 @@ from tests.support.waiting import until
 
 
 def running(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run: one that has ended and that the machine's init did not fetch yet does not."""
+    """Return those that still run. A process that has ended counts as such before init has reaped it."""
     found = []
     for process in processes:
         with suppress(psutil.Error):
@@ -64,8 +64,8 @@ def on_other_hosts(page: Page, address: str) -> list[str]:
 def write_late_and_waiting(sites: Path, ear: Side) -> tuple[datetime, datetime]:
     """Add two sites to a running Airflow: one whose runs are late in three to four minutes, one that an asset starts.
 
-    Airflow looks at the sites every half a minute, and has to know a run before it begins.
-    Return when the run that will be late begins, and when it is due.
+    Airflow reads the sites every half a minute, and must know a run before it begins. Return when the late run
+    begins, and when it is due.
     """
     begins = (datetime.now(UTC) + timedelta(minutes=3)).replace(second=0, microsecond=0)
     due = begins + timedelta(minutes=1)
@@ -89,12 +89,12 @@ def write_late_and_waiting(sites: Path, ear: Side) -> tuple[datetime, datetime]:
 
 
 def said_to(ear: Side, *paths: str) -> list[Request]:
-    """What was sent to these addresses, and below them."""
+    """Return what was sent to these addresses, and below them."""
     return [request for request in ear.requests if request.path.startswith(paths)]
 
 
 def last_words(home: Path) -> str:
-    """What Airflow knows of the site that is late, and how the log of each of its components ends."""
+    """Return what Airflow knows of the late site, and the end of the log of each component."""
     lines = []
     with sqlite3.connect(home / "airflow" / "airflow.db") as known:
         for asked in (
@@ -114,7 +114,7 @@ def last_words(home: Path) -> str:
 
 @dataclass(frozen=True)
 class Served:
-    """A running Airflow. `ear`: where people and monitors listen. `begins`, `due`: of the site that will be late."""
+    """A running Airflow. `ear`: receiver of messages and pings. `begins`, `due`: of the late site."""
 
     folder: Path
     process: subprocess.Popen[bytes]
@@ -126,7 +126,7 @@ class Served:
 
     @property
     def home(self) -> Path:
-        """Where it keeps its files."""
+        """Return the folder of its files."""
         return self.folder / "demo"
 
     @property
@@ -204,7 +204,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def write_demo(sites: Path, ear: Side) -> None:
-    """The site of the demo with less to do: two splits and two sections show that tasks are mapped."""
+    """Reduce the site of the demo: two splits and two sections suffice to show mapped tasks."""
     demo = yaml.safe_load((sites / "demo.yaml").read_text())
     del demo["sections"]["stories"]
     demo["sections"]["places"]["from"]["split"]["parts"] = 2
@@ -244,7 +244,7 @@ def work(frame):
 
 
 class Remote:
-    """The API server, as `Operator` asks it."""
+    """Return the API server in the form that `Operator` uses."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -266,14 +266,14 @@ class Shop:
         return str(self.desk.run_details(run_id)["state"])
 
     def ended(self, run_id: str) -> str:
-        """How a run ended, once it has."""
+        """Return how a run ended, once it has."""
         return str(until(lambda: (now := self.state(run_id)) in ("success", "failed") and now, 400))
 
     def slow(self) -> Path:
         return self.folder / "slow"
 
     def working(self) -> int:
-        """The process of the task at work, once there is one."""
+        """Return the process of the running task, once there is one."""
         pid = self.folder / "pid"
         until(lambda: pid.exists() and pid.read_text(), 200)
         number = int(pid.read_text())
@@ -296,7 +296,7 @@ def shop(served: Served) -> Iterator[Shop]:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1_800)
-def test_killed_marked_and_cleared_runs_leave_the_set_as_it_is_and_the_way_free(shop: Shop) -> None:
+def test_killed_marked_and_cleared_runs_keep_the_release_and_block_no_later_run(shop: Shop) -> None:
     desk = shop.desk
     shop.pages(100)
 
@@ -341,7 +341,7 @@ def test_killed_marked_and_cleared_runs_leave_the_set_as_it_is_and_the_way_free(
 
 
 def _triggered(desk: Operator) -> str | None:
-    """The id of a run, as soon as the DAG processor has found the DAG."""
+    """Return the id of a run once the DAG processor has found the DAG."""
     try:
         return desk.trigger()
     except AssertionError:

@@ -1,4 +1,4 @@
-"""Waiting for an export without a worker: when it is looked at again, and when the wait is over."""
+"""Waiting for an export without a worker: when it is polled again, and when the wait is over."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ BEGAN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A site with an export that lacks its marker, and that is waited for."""
+    """A site with an export without its marker that it waits for."""
     made = TestSite(tmp_path).section("products", pages(10))
     made.keys["sections"]["products"]["from"]["expect"] = {"marker": "_SUCCESS", "wait": "2h"}
     return made
 
 
 def look(site: TestSite, after: timedelta, **options: tuple[str, ...]) -> timedelta | None:
-    """When it is looked at again, counted from the begin of the wait, if it is looked at after so long."""
+    """Return when the export is polled again, after the start of the wait, if it is polled after this time."""
     world = replace(site.environment, clock=lambda: BEGAN + after)
     found = next_look(site.load(), Options(**options), world, began=BEGAN)
     return None if found is None else found - BEGAN
 
 
-def test_an_export_that_is_not_there_is_looked_at_every_five_minutes_until_the_wait_is_over(site: TestSite) -> None:
+def test_a_missing_export_is_polled_every_five_minutes_until_the_wait_ends(site: TestSite) -> None:
     said: list[str] = []
     site.environment = replace(site.environment, log=said.append)
     minute = timedelta(minutes=1)
@@ -45,17 +45,17 @@ def test_an_export_that_is_not_there_is_looked_at_every_five_minutes_until_the_w
     assert "_SUCCESS" in said[0]
 
 
-def test_an_export_that_has_come_is_not_waited_for(site: TestSite) -> None:
+def test_a_task_does_not_wait_for_an_export_that_is_there(site: TestSite) -> None:
     (site.folder / "_SUCCESS").touch()
     assert look(site, timedelta(0)) is None
 
 
-def test_a_section_that_is_not_read_is_not_waited_for(site: TestSite) -> None:
+def test_a_task_does_not_wait_for_sections_that_are_not_read(site: TestSite) -> None:
     site.section("other", pages(10, start=100))
     assert look(site, timedelta(0), sections=("other",)) is None
 
 
-def test_the_task_gives_its_worker_back_until_the_next_look() -> None:
+def test_a_waiting_task_frees_its_worker_until_the_next_poll() -> None:
     looks = [datetime(2026, 11, 22, 2, 5, tzinfo=UTC), None]
     task = AwaitSources(task_id="wait", look=lambda _context: looks.pop(0))
     with pytest.raises(TaskDeferred) as deferred:

@@ -1,4 +1,4 @@
-"""Who is told how a run ended: one message each, in every case that they asked to hear of."""
+"""Messages about the end of a run: one to each receiver, in every case that they subscribed to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def beats(ear: Side) -> list[str]:
 
 
 def night(site: TestSite, number: int, **options: Any) -> None:
-    """A night as the command has it."""
+    """Run the site as the command does."""
     environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
     with watching(site.load(), environment, dry_run=options.get("dry_run", False)) as watched:
         finished = run_locally(site.load(), Options(**options), environment, jobs=1)
@@ -64,7 +64,7 @@ def night(site: TestSite, number: int, **options: Any) -> None:
 # --- which outcomes -----------------------------------------------------------------------------------
 
 
-def test_a_run_that_goes_well_is_reported_to_the_monitor_only(site: TestSite, ear: Side) -> None:
+def test_a_successful_run_is_reported_to_the_monitor_only(site: TestSite, ear: Side) -> None:
     night(site, 1)
     night(site, 2)
     assert (heard(ear, "/hook"), heard(ear, "/slack")) == ([], [])
@@ -99,7 +99,7 @@ def test_a_run_that_fails_before_it_begins_is_reported_with_its_error(site: Test
     assert beats(ear) == ["/start", "/fail"]
 
 
-def test_a_run_that_lost_an_engine_is_reported_with_the_engine(site: TestSite, ear: Side) -> None:
+def test_a_run_with_a_failed_engine_is_reported_with_that_engine(site: TestSite, ear: Side) -> None:
     site.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?sitemap={sitemap}", "patience": 0}}
     night(site, 1)
     (message,) = heard(ear, "/hook")
@@ -107,7 +107,7 @@ def test_a_run_that_lost_an_engine_is_reported_with_the_engine(site: TestSite, e
     assert message["reason"].startswith("http_ping failed: ")
 
 
-def test_a_held_section_is_reported_with_its_reason(site: TestSite, ear: Side) -> None:
+def test_a_kept_section_is_reported_with_its_reason(site: TestSite, ear: Side) -> None:
     site.section("blog", pages(30, start=500), on_error="keep")
     night(site, 1)
     (site.folder / "blog.csv").unlink()
@@ -116,7 +116,7 @@ def test_a_held_section_is_reported_with_its_reason(site: TestSite, ear: Side) -
     assert message["reason"].startswith("section blog stays as published: ")
 
 
-def test_other_outcomes_are_reported_if_they_are_asked_for(site: TestSite, ear: Side) -> None:
+def test_other_outcomes_are_reported_if_configured(site: TestSite, ear: Side) -> None:
     site.keys["notify"]["on"] = ["published", "interrupted"]
     night(site, 1)
     (message,) = heard(ear, "/hook")
@@ -132,7 +132,7 @@ def test_other_outcomes_are_reported_if_they_are_asked_for(site: TestSite, ear: 
     assert len(heard(ear, "/hook")) == 2
 
 
-def test_airflows_notifiers_are_for_runs_of_the_dag(site: TestSite) -> None:
+def test_airflow_notifiers_are_used_only_by_runs_of_the_dag(site: TestSite) -> None:
     said: list[str] = []
     site.environment = replace(site.environment, log=said.append)
     site.keys["notify"] = {"on": ["published"], "airflow": {"team": {"class": "some.Notifier"}}}
@@ -142,7 +142,7 @@ def test_airflows_notifiers_are_for_runs_of_the_dag(site: TestSite) -> None:
     )
 
 
-def test_airflows_notifiers_get_their_arguments_and_the_message(site: TestSite) -> None:
+def test_airflow_notifiers_get_their_arguments_and_the_message(site: TestSite) -> None:
     told: list[Any] = []
     site.keys["notify"] = {
         "on": ["published"],
@@ -167,7 +167,9 @@ def test_nobody_is_notified_of_a_dry_run(site: TestSite, ear: Side) -> None:
 # --- once ---------------------------------------------------------------------------------------------
 
 
-def test_a_schedulers_run_is_reported_once_however_often_its_end_is_reported(site: TestSite, ear: Side) -> None:
+def test_a_scheduler_run_is_reported_once_however_often_the_scheduler_reports_its_end(
+    site: TestSite, ear: Side
+) -> None:
     night(site, 1)
     site.export("products", pages(10))
     world = site.at(FIRST_NIGHT + timedelta(days=1))
@@ -183,7 +185,7 @@ def test_a_schedulers_run_is_reported_once_however_often_its_end_is_reported(sit
     assert message["gates"] == ["products.max_drop", "max_drop"]
 
 
-def test_a_repaired_run_is_reported_to_the_monitor_once_more(site: TestSite, ear: Side) -> None:
+def test_a_run_that_succeeds_after_clearing_is_reported_to_the_monitor_again(site: TestSite, ear: Side) -> None:
     night(site, 1)
     world = site.at(FIRST_NIGHT + timedelta(days=1))
     export = site.folder / "products.csv"
@@ -201,7 +203,7 @@ def test_a_repaired_run_is_reported_to_the_monitor_once_more(site: TestSite, ear
     assert beats(ear)[-2:] == ["/fail", ""]
 
 
-def test_a_schedulers_run_that_left_no_word_is_reported_as_failed(site: TestSite, ear: Side) -> None:
+def test_a_scheduler_run_without_a_recorded_outcome_is_reported_as_failed(site: TestSite, ear: Side) -> None:
     site.keys["work"] = "s3://nowhere/work"
     site.environment = replace(site.environment, open_storage=_unavailable)
     said: list[str] = []
@@ -222,7 +224,7 @@ def _unavailable(*_given: object, **_options: object) -> Any:
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_a_schedulers_run_that_was_killed_is_reported_as_failed(site: TestSite, ear: Side, leased: bool) -> None:
+def test_a_killed_scheduler_run_is_reported_as_failed(site: TestSite, ear: Side, leased: bool) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     if not leased:  # the machine was down for longer than a lease lasts
         (site.folder / "work" / "shop" / "state" / "lease.json").unlink()
@@ -233,7 +235,7 @@ def test_a_schedulers_run_that_was_killed_is_reported_as_failed(site: TestSite, 
     assert "killed" in message["reason"]
 
 
-def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_reported_as_failed(
+def test_a_scheduler_run_whose_task_was_stopped_from_outside_is_reported_as_failed(
     site: TestSite, ear: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(*_given: object, **_options: object) -> None:
@@ -251,9 +253,7 @@ def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_reported_as_fai
     assert past_runs(site.load(), site.environment)[0].status == "failed"
 
 
-def test_a_killed_run_is_reported_as_failed_by_a_process_that_may_only_read_the_state(
-    site: TestSite, ear: Side
-) -> None:
+def test_a_process_with_read_only_state_reports_a_killed_run_as_failed(site: TestSite, ear: Side) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
@@ -274,7 +274,7 @@ def test_a_plan_that_was_killed_and_retried_is_not_reported(site: TestSite, ear:
     assert (message["reason"], message["run_id"]) == (str(failed.value), Path(key).name)
 
 
-def test_nobody_is_notified_of_a_schedulers_dry_run_that_fails_in_its_plan(site: TestSite, ear: Side) -> None:
+def test_a_scheduled_dry_run_that_fails_while_planning_notifies_nobody(site: TestSite, ear: Side) -> None:
     (site.folder / "products.csv").unlink()
     with pytest.raises(SitemapEtlError) as failed:
         tasks.start(site.load(), Options(dry_run=True), site.environment, owner="shop/tonight")
@@ -285,7 +285,7 @@ def test_nobody_is_notified_of_a_schedulers_dry_run_that_fails_in_its_plan(site:
     assert (known.dry_run, known.status, known.error) == (True, "failed", str(failed.value))
 
 
-def test_the_end_of_a_run_that_was_made_again_is_not_that_of_the_first_of_its_name(site: TestSite, ear: Side) -> None:
+def test_a_recreated_run_does_not_report_the_outcome_of_its_namesake(site: TestSite, ear: Side) -> None:
     key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
     tasks.build(key, site.environment)
     tasks.publish(key, site.environment)
@@ -299,7 +299,7 @@ def test_the_end_of_a_run_that_was_made_again_is_not_that_of_the_first_of_its_na
     assert (message["status"], message["reason"]) == ("failed", "Its log says why")
 
 
-def test_if_no_run_is_remembered_the_place_that_was_looked_at_is_reported(site: TestSite, ear: Side) -> None:
+def test_a_failure_without_any_recorded_run_names_the_state_folder_that_was_searched(site: TestSite, ear: Side) -> None:
     site.keys["work"] = str(site.folder / "not-mounted-here")
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
     assert ear.requests == []
@@ -313,9 +313,7 @@ def test_if_no_run_is_remembered_the_place_that_was_looked_at_is_reported(site: 
 
 
 @pytest.mark.thorough
-def test_a_message_that_cannot_be_sent_is_a_warning_without_the_secret_and_changes_nothing(
-    site: TestSite, ear: Side
-) -> None:
+def test_an_undeliverable_message_is_a_warning_without_secrets_and_changes_nothing(site: TestSite, ear: Side) -> None:
     said: list[str] = []
     site.environment = replace(site.environment, log=said.append)
     site.keys["notify"] = {"webhook": f"{ear.url}/hook", "slack": CLOSED, "healthcheck": CLOSED, "on": ["published"]}
@@ -331,7 +329,7 @@ def test_a_message_that_cannot_be_sent_is_a_warning_without_the_secret_and_chang
     assert past_runs(site.load(), site.environment)[0].status == "published"
 
 
-def test_a_variable_that_is_not_set_is_a_warning_and_found_by_validate(site: TestSite) -> None:
+def test_an_unset_variable_is_a_warning_and_found_by_validate(site: TestSite) -> None:
     site.keys["notify"] = {"slack": "${SLACK_HOOK_THAT_IS_NOT_SET}"}
     done = call("run", site.path)
     assert done.code == 0
@@ -383,7 +381,7 @@ def settings(ear: Side, **keys: Any) -> Notify:
 ALERT = Alert("shop", "https://shop.example", "failed", reason="a < b & c")
 
 
-def test_an_answer_that_says_later_is_tried_again_and_a_refusal_is_not(ear: Side) -> None:
+def test_a_message_is_retried_if_the_receiver_is_busy_but_not_if_it_refuses(ear: Side) -> None:
     slept: list[float] = []
     ear.faults = [Reply(503), RESET]
     assert alerts.send(settings(ear, webhook="/hook"), ALERT, sleep=slept.append) == []
@@ -403,7 +401,7 @@ def test_every_address_of_a_list_gets_the_message(ear: Side) -> None:
     assert [request.path for request in ear.requests] == ["/a", "/b"]
 
 
-def test_what_slack_takes_for_markup_is_text(ear: Side) -> None:
+def test_slack_markup_in_a_message_is_escaped(ear: Side) -> None:
     alerts.send(settings(ear, slack="/s"), ALERT)
     assert "a &lt; b &amp; c" in json.loads(ear.requests[0].body)["text"]
 
@@ -447,7 +445,7 @@ def test_commands_can_be_pasted_into_a_shell(site: TestSite, ear: Side) -> None:
     assert shlex.split(message["look"])[2:] == [str(spaced)]
 
 
-def test_what_a_view_shows_again_is_not_counted(site: TestSite) -> None:
+def test_messages_do_not_count_pages_that_views_repeat(site: TestSite) -> None:
     counts = Counts(listed=10, added=3, removed=2)
     sections, now = {"p": counts, "best": counts}, "2026-11-01T02:00:00Z"
     ended = Attempt("r", now, status="published", sections=sections, views=("best",))
@@ -456,7 +454,7 @@ def test_what_a_view_shows_again_is_not_counted(site: TestSite) -> None:
     assert counts_of(ended)["total"]["listed"] == 10
 
 
-def test_what_a_message_says_of_a_run_is_what_is_remembered_of_it(site: TestSite) -> None:
+def test_a_message_agrees_with_the_recorded_outcome_of_the_run(site: TestSite) -> None:
     del site.keys["notify"]
     site.night(1)
     found = alert_of(site.load(), past_runs(site.load(), site.environment)[0], "shop.yaml")

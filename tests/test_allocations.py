@@ -1,10 +1,11 @@
-"""A run in which one allocation fails, of Python or of a library: it ends with a message, or as if nothing had been."""
+"""A run in which one allocation of Python or a library fails: it ends with a message, or as without the failure."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,21 +39,22 @@ def run(site: TestSite, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.thorough
 @pytest.mark.timeout(1_800)
 @pytest.mark.skipif(shutil.which("cc") is None and not os.environ.get("CI"), reason="needs a C compiler")
-def test_a_run_ends_with_one_message_whichever_allocation_fails(tmp_path: Path, failing: Path) -> None:
+def test_a_run_ends_with_one_message_if_any_memory_allocation_fails(tmp_path: Path, failing: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(50))
-    ends = set()
+    ends: Counter[int] = Counter()
     for point in range(POINTS):
         number = FIRST + (LAST - FIRST) * point // POINTS
         done = run(site, LD_PRELOAD=str(failing), FAIL_AT=str(number))
         said = f"allocation {number}: exit code {done.returncode}\n{done.stderr}"
-        if done.returncode == 70:  # Python's own code overlooked the failure
+        ends[done.returncode] += 1
+        if done.returncode == 70:  # Python's own code takes a failed allocation for something else
             assert done.stderr.rstrip().endswith("This is a defect of sitemap_etl: please report it"), said
-            assert "SystemError: " in done.stderr, said
-            continue
-        assert done.returncode in (0, 3), said
-        assert sum(done.stderr.count(words) for words in MESSAGES) == (1 if done.returncode else 0), said
-        ends.add(done.returncode)
-    assert ends >= {0, 3}
+        else:
+            assert done.returncode in (0, 3), said
+            assert sum(done.stderr.count(words) for words in MESSAGES) == (1 if done.returncode else 0), said
+    assert ends[0]
+    assert ends[3]
+    assert ends[70] <= POINTS / 10
     site.export("products", pages(51))
     assert run(site).returncode == 0
     assert len(site.public().locs()) == 51

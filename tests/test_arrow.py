@@ -1,4 +1,4 @@
-"""Columns in every layout that Arrow has, sliced and chunked, are the same values to what works on them."""
+"""Columns in every layout of Arrow, sliced and chunked, have the same values for the code that works on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ["a", None, "", "längere Zeile", "a", None, "z"]
 
 
 def layouts(values: list[str | None]) -> list[pa.Array | pa.ChunkedArray]:
-    """The values in every layout of text, each as it is, as a slice of more, and in chunks."""
+    """Return the values in every layout of text, each directly, as a slice, and in chunks."""
     text = pa.array(values, pa.string())
     found = [text, *(text.cast(kind) for kind in (pa.large_string(), pa.string_view())), text.dictionary_encode()]
     found.append(text.cast(pa.large_string()).dictionary_encode())
@@ -58,13 +58,13 @@ def test_a_single_chunk_is_not_copied_and_none_at_all_is_an_empty_array() -> Non
 
 
 @pytest.mark.thorough
-def test_more_text_than_its_offsets_reach_is_said_so() -> None:
+def test_text_that_exceeds_its_offsets_is_an_error() -> None:
     half = pa.array(["x" * (1 << 20)] * 1_025)
     with pytest.raises(OverflowError, match="more than 2 GiB"):
         arrow.single(pa.chunked_array([half, half]))
 
 
-def test_nulls_of_a_mask_are_false_and_of_numbers_what_is_missing() -> None:
+def test_nulls_in_a_mask_are_false_and_nulls_among_numbers_take_a_default() -> None:
     mask = pa.array([None, True, False, None, True])
     for column in (mask, pa.chunked_array([mask.slice(0, 2), mask.slice(2)]), pa.concat_arrays([mask, mask]).slice(5)):
         assert arrow.mask_of(column).tolist() == [False, True, False, False, True]
@@ -83,7 +83,7 @@ def test_nulls_of_a_mask_are_false_and_of_numbers_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int8()), pa.large_list(pa.int8()), pa.list_view(pa.int8())])
-def test_the_lengths_of_lists_fit_what_flatten_gives(kind: pa.DataType) -> None:
+def test_list_lengths_add_up_to_the_flattened_values(kind: pa.DataType) -> None:
     lists = pa.array([[1, 2], None, [], [3]], kind)
     for column, lengths in ((lists, [2, 0, 0, 1]), (lists.slice(1), [0, 0, 1])):
         assert arrow.lengths_of(column).tolist() == lengths
@@ -93,7 +93,7 @@ def test_the_lengths_of_lists_fit_what_flatten_gives(kind: pa.DataType) -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=5)), max_size=20), st.data())
-def test_the_memory_of_a_slice_is_its_own(values: list[str | None], data: st.DataObject) -> None:
+def test_the_memory_of_a_slice_excludes_its_parent(values: list[str | None], data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(values)))
     length = data.draw(st.integers(0, len(values) - begin))
     for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
@@ -110,7 +110,7 @@ def test_the_memory_of_a_slice_is_its_own(values: list[str | None], data: st.Dat
 
 
 def rows_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of a column of a snapshot, of any size and often null."""
+    """Return values of a snapshot column, of any size and often null."""
     if pa.types.is_list(kind):
         return st.none() | st.lists(rows_of(kind.value_type), max_size=3)
     if pa.types.is_struct(kind):
@@ -123,7 +123,7 @@ def rows_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
 
 
 def written(array: pa.Array) -> bytes:
-    """The bytes of an array as a message."""
+    """Return the bytes of an array as a record batch message."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(
         sink, pa.schema([("x", array.type)]), options=pa.ipc.IpcWriteOptions(compression="lz4")
@@ -134,7 +134,7 @@ def written(array: pa.Array) -> bytes:
 
 @pytest.mark.parametrize("name", SNAPSHOT.names)
 @given(st.data())
-def test_equal_rows_are_written_as_equal_bytes_whatever_is_around_and_beneath_them(
+def test_equal_rows_are_written_as_equal_bytes_whatever_their_buffers_hold_besides(
     name: str, data: st.DataObject
 ) -> None:
     kind = SNAPSHOT.field(name).type
@@ -159,7 +159,7 @@ def test_equal_rows_are_written_as_equal_bytes_whatever_is_around_and_beneath_th
         assert written(exactly) == written(arrow.exact(alone))
 
 
-def test_what_occurs_in_bytes_is_found_beyond_the_first_block() -> None:
+def test_bytes_are_searched_beyond_the_first_block() -> None:
     data = np.full(600_000, ord("a"), np.uint8)
     assert arrow.is_visible(data)
     for code in (0x00, 0x20, 0x7F + 1, 0xEF):
@@ -170,7 +170,7 @@ def test_what_occurs_in_bytes_is_found_beyond_the_first_block() -> None:
     assert not arrow.occurs(np.empty(0, np.uint8), 0)
 
 
-def test_windows_are_the_values_that_begin_at_each_byte() -> None:
+def test_sliding_windows_start_at_every_byte() -> None:
     data = np.frombuffer(b"\x01\x02\x03\x04\x05", np.uint8)
     assert arrow.windows(data, "<u4").tolist() == [0x04030201, 0x05040302]
     assert arrow.windows(data, ">u4").tolist() == [0x01020304, 0x02030405]
@@ -178,7 +178,7 @@ def test_windows_are_the_values_that_begin_at_each_byte() -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=50), st.sampled_from([1, 2, 64, 300, 70_000]))
-def test_rows_are_dealt_out_by_their_hash_and_keep_their_order(hashes: list[int], buckets: int) -> None:
+def test_rows_are_partitioned_by_hash_and_keep_their_order(hashes: list[int], buckets: int) -> None:
     order, starts = arrow.dealt(np.array(hashes, np.uint64), buckets)
     assert sorted(order.tolist()) == list(range(len(hashes)))
     assert len(starts) == buckets + 1
@@ -189,7 +189,7 @@ def test_rows_are_dealt_out_by_their_hash_and_keep_their_order(hashes: list[int]
 
 @pytest.mark.parametrize("count", [0, 1, 9, 100_000])
 @pytest.mark.parametrize("kind", [*SNAPSHOT.types, *INVENTORY.types, pa.decimal128(9, 2), pa.null(), pa.large_string()])
-def test_nulls_that_share_their_memory_are_nulls_of_their_type(kind: pa.DataType, count: int) -> None:
+def test_nulls_with_shared_memory_have_the_right_type(kind: pa.DataType, count: int) -> None:
     found = arrow.nulls(count, kind)
     found.validate(full=True)
     assert found.equals(pa.nulls(count, kind))
@@ -198,7 +198,7 @@ def test_nulls_that_share_their_memory_are_nulls_of_their_type(kind: pa.DataType
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.float32(), pa.timestamp("us", "UTC"), pa.bool_()])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_rows_are_taken_of_slices_whose_memory_ends_anywhere(kind: pa.DataType, compiled: bool) -> None:
+def test_rows_can_be_taken_from_slices_whose_memory_ends_anywhere(kind: pa.DataType, compiled: bool) -> None:
     buffer = pa.py_buffer(bytes(range(83)))  # no multiple of any width
     whole = pa.Array.from_buffers(kind, 9, [None, buffer])
     table = pa.table({"values": whole.slice(2), "loc": [f"/{n}" for n in range(7)]})
@@ -226,7 +226,7 @@ CUT += [b"\xed\xa0\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x8
     st.lists(st.none() | st.lists(st.sampled_from(CUT) | st.binary(max_size=5), max_size=4).map(b"".join)),
     st.integers(0, 3),
 )
-def test_bytes_that_are_not_utf_8_are_shown_and_the_others_read(values: list[bytes | None], skipped: int) -> None:
+def test_invalid_utf_8_is_escaped_and_valid_text_is_read(values: list[bytes | None], skipped: int) -> None:
     column = pa.array(values, pa.binary()).slice(min(skipped, len(values)))
     found = arrow.text_of(column)
     found.validate(full=True)

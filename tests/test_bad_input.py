@@ -73,7 +73,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def refused(shop: Shop, code: int, *said: str, arguments: tuple[object, ...] = ()) -> Done:
-    """Run the site and see that it ends with `code` and these words, in one message, and changes nothing."""
+    """Run the site; check that it ends with `code` and one message with these words, and changes nothing."""
     before, current = shop.published.objects(), shop.known.current()
     done = call("run", shop.path, *at("2026-11-02T02:00:00Z"), *arguments)
     told = [line for line in done.err.splitlines() if not line.startswith(("extract:", "transform:", "render:"))]
@@ -101,7 +101,7 @@ def cut(shop: Shop) -> None:
 
 
 def middle_gone(shop: Shop) -> None:
-    """Its footer is whole, its pages are not."""
+    """The footer is intact, the pages are not."""
     pq.write_table(pa.table({"loc": [f"/p/{n * 7919}" for n in range(10_000)]}), shop.folder / "whole.parquet")
     data = bytearray((shop.folder / "whole.parquet").read_bytes())
     data[100:5_000] = b"\xff" * 4_900
@@ -231,7 +231,7 @@ def test_a_missing_table_in_postgresql_is_reported(
     refused(shop, 2, "section products: ", 'relation "pages" does not exist')
 
 
-def test_a_wrong_password_is_reported_without_it(
+def test_a_wrong_password_is_reported_but_not_shown(
     shop: Shop, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgres.execute("DROP ROLE IF EXISTS stranger", "CREATE ROLE stranger LOGIN PASSWORD 'right'")
@@ -266,7 +266,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_that_can_not_be_carried_out_is_reported(shop: Shop, name: str) -> None:
+def test_a_rule_that_fails_on_the_data_is_reported(shop: Shop, name: str) -> None:
     keys, code, *said = RULES[name]
     (shop.folder / "twice.csv").write_text("loc,price,price\n/a,1,2\n")
     shop.source(**{"from": {"csv": "./products.csv"}, **keys})
@@ -290,7 +290,7 @@ TRAPS = {
 
 
 @pytest.mark.parametrize("name", TRAPS)
-def test_a_mistake_in_the_site_file_is_reported_with_its_place(shop: Shop, name: str) -> None:
+def test_an_error_in_the_site_file_is_reported_with_its_line(shop: Shop, name: str) -> None:
     old, new, *said = TRAPS[name]
     shop.text(old, new)
     done = refused(shop, 2, *said)
@@ -306,7 +306,7 @@ def test_a_mistake_in_the_site_file_is_reported_with_its_place(shop: Shop, name:
         (b"text", "expected a mapping"),
     ],
 )
-def test_what_is_no_site_file_at_all_is_reported(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_not_a_site_file_is_reported(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "odd.yaml").write_bytes(content)
     done = call("run", tmp_path / "odd.yaml")
     assert done.code == 2
@@ -314,26 +314,26 @@ def test_what_is_no_site_file_at_all_is_reported(tmp_path: Path, content: bytes,
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_site_file_that_is_not_there_is_reported_with_the_nearest(shop: Shop) -> None:
+def test_a_missing_site_file_is_reported_with_the_nearest_name(shop: Shop) -> None:
     assert shop.path.exists()
     done = call("run", "shp.yaml")
     assert (done.code, "did you mean" in done.err, "shop.yaml" in done.err) == (2, True, True)
 
 
-def test_a_folder_is_no_site_file(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_site_file_is_refused(tmp_path: Path) -> None:
     assert call("run", tmp_path).code == 2
 
 
 # --- the call -----------------------------------------------------------------------------------------
 
 
-def test_an_unknown_section_is_reported_with_the_known_ones(shop: Shop) -> None:
+def test_an_unknown_section_is_reported_with_the_existing_ones(shop: Shop) -> None:
     refused(
         shop, 2, "--section product: there is no such section. There are: products", arguments=("--section", "product")
     )
 
 
-def test_an_unknown_gate_is_reported_with_one_that_is(shop: Shop) -> None:
+def test_an_unknown_gate_is_reported_with_an_existing_one(shop: Shop) -> None:
     arguments = ("--force", "product.max_drop", "--reason", "x")
     refused(shop, 2, "--force product.max_drop: there is no such gate", "products.max_drop", arguments=arguments)
 
@@ -359,8 +359,8 @@ def test_a_file_in_place_of_the_public_folder_is_reported(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("key", ["work", "publish"])
-def test_a_place_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
-    """/proc takes none from anybody, not even from root."""
+def test_a_folder_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
+    """Nobody can write to /proc, not even root."""
     shop.keys[key] = "/proc/sitemaps"
     done = call("run", shop.path, "--moved")
     assert done.code == 1
@@ -369,8 +369,8 @@ def test_a_place_that_takes_no_files_is_reported(shop: Shop, key: str) -> None:
 
 
 @pytest.mark.parametrize("most", [10_000, *(pytest.param(most, marks=pytest.mark.thorough) for most in (300, 100_000))])
-def test_a_disk_that_takes_no_more_ends_with_3(shop: Shop, most: int) -> None:
-    """Files may have so many bytes: the first is too large at the lease, while extracting, while publishing."""
+def test_a_full_disk_ends_with_exit_code_3(shop: Shop, most: int) -> None:
+    """File sizes are limited: the first file over the limit is the lease, one of extract, or a published one."""
     shop.export("products", pages(20_000, title=lambda n: f"{n * 7919:x}" * 5))
     shop.keys["gates"] = {"max_growth": 1_000, "max_undated": 1}
     done = subprocess.run(
@@ -395,10 +395,8 @@ def on_s3(shop: Shop, bucket: str) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_in_the_way_in_a_bucket_can_be_adopted_as_the_message_says(
-    shop: Shop, s3: S3Server, bucket: str
-) -> None:
-    """Also where the run staged in a scratch folder, its state being in a bucket."""
+def test_an_object_not_managed_can_be_adopted_as_the_message_says(shop: Shop, s3: S3Server, bucket: str) -> None:
+    """The run can stage in a scratch folder, with its state in a bucket."""
     on_s3(shop, bucket)
     shop.keys["work"] = f"s3://{bucket}/private"
     s3.client().put_object(Bucket=bucket, Key="maps/sitemap.xml", Body=b"<old/>")
@@ -427,10 +425,10 @@ def test_a_missing_bucket_for_the_state_is_reported_before_anything_is_read(shop
     assert (done.code, "bucket no-such-bucket does not exist" in done.err) == (1, True)
 
 
-def test_a_403_that_may_be_a_missing_object_is_not_reported_as_a_missing_right_alone(
+def test_a_403_that_may_hide_a_missing_object_is_reported_with_both_causes(
     shop: Shop, proxy: FaultProxy, bucket: str
 ) -> None:
-    """S3 says 403 for an object that is not there to those who may not list the bucket."""
+    """S3 answers 403 for a missing object to those who may not list the bucket."""
     on_s3(shop, bucket)
     denied = Fault("answer", 403, "AccessDenied")
     proxy.plan = lambda seen: None if seen.writes else denied
@@ -447,7 +445,7 @@ def test_wrong_credentials_are_reported_as_such(shop: Shop, proxy: FaultProxy, b
     assert (done.code, "Correct AWS_SECRET_ACCESS_KEY" in done.err) == (1, True)
 
 
-def test_a_store_that_is_busy_ends_with_3(shop: Shop, proxy: FaultProxy, bucket: str, monkeypatch) -> None:
+def test_a_busy_store_ends_with_exit_code_3(shop: Shop, proxy: FaultProxy, bucket: str, monkeypatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     on_s3(shop, bucket)
     proxy.always(Fault("answer", 503, "SlowDown"))

@@ -1,4 +1,4 @@
-"""Columns that differ in case only: SQL can't name them, rules can, and otherwise they are read."""
+"""Columns that differ only in case: SQL can't name them, rules can, and otherwise they are read."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ AMBIGUOUS = r"names a column that is not the only one: 'Status' and 'status' dif
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("where", ["status = 'live'", "\"Status\" = 'live'", "loc > '' OR lower(STATUS) <> ''"])
-def test_a_predicate_that_names_one_of_them_is_refused(site: TestSite, kind: str, where: str) -> None:
+def test_a_predicate_with_one_of_two_columns_that_differ_in_case_is_refused(
+    site: TestSite, kind: str, where: str
+) -> None:
     with pytest.raises(InvalidSource, match=AMBIGUOUS):
         over(site, kind, where=where).night(1)
 
@@ -62,21 +64,21 @@ def test_a_predicate_that_names_one_of_them_is_refused(site: TestSite, kind: str
         "WITH t AS (SELECT * FROM source) SELECT loc FROM t WHERE Status > ''",
     ],
 )
-def test_a_select_that_names_one_of_them_is_refused(site: TestSite, kind: str, query: str) -> None:
+def test_a_select_with_one_of_two_columns_that_differ_in_case_is_refused(site: TestSite, kind: str, query: str) -> None:
     (problem,) = problems_of(over(site, kind, query).load(), connect=True)
     assert "'Status' and 'status' differ in case only" in problem.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("query", [None, "SELECT * FROM source", "SELECT s.* FROM source s WHERE loc > ''"])
-def test_rules_name_them_exactly_and_else_they_are_read(site: TestSite, kind: str, query: str | None) -> None:
+def test_rules_distinguish_columns_that_differ_only_in_case(site: TestSite, kind: str, query: str | None) -> None:
     over(site, kind, query, lastmod="Updated", where="CAST(n AS INT) > 0").night(1)
     assert [entry.lastmod for entry in site.public().entries()] == ["2026-10-01", "2026-10-02"]
     over(site, kind, query, lastmod="updated").night(2)
     assert [entry.lastmod for entry in site.public().entries()] == ["2025-01-01", "2025-01-02"]
 
 
-def test_fields_of_structs_are_distinguished_too(site: TestSite) -> None:
+def test_struct_fields_that_differ_only_in_case_are_distinguished(site: TestSite) -> None:
     rows = [{"loc": row["loc"], "item": [{"Live": row["n"], "live": 0, "seen": row["Updated"]}]} for row in ROWS]
     pq.write_table(pa.Table.from_pylist(rows), site.folder / "rows.parquet")
     for query, where in ((None, "item[1].live = 0"), ("SELECT loc, item[1].Live AS x FROM source", None)):
@@ -87,7 +89,7 @@ def test_fields_of_structs_are_distinguished_too(site: TestSite) -> None:
     assert [entry.lastmod for entry in site.public().entries()] == ["2026-10-01", "2026-10-02"]
 
 
-def test_sqlite_which_ignores_case_gives_no_column_another_name(tmp_path: Path) -> None:
+def test_sqlite_columns_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.sqlite") as database:
         database.execute("CREATE TABLE p (loc TEXT, a TEXT, b TEXT)")
         database.execute("INSERT INTO p VALUES ('/a', 'live', 'dead')")

@@ -49,7 +49,7 @@ def loaded(name: str) -> Any:
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE], ids=["tame", "hostile"])
-def test_a_report_of_gitlab_has_the_form_that_it_documents(hostile: str) -> None:
+def test_a_gitlab_report_has_the_documented_format(hostile: str) -> None:
     issues = gitlab(report(hostile))
     jsonschema.Draft202012Validator(QUALITY).validate(issues)
     assert len(issues) == len(report(hostile).new)
@@ -57,7 +57,7 @@ def test_a_report_of_gitlab_has_the_form_that_it_documents(hostile: str) -> None
     assert all(issue["description"].isprintable() and issue["location"]["path"].isprintable() for issue in issues)
 
 
-def test_a_fingerprint_of_gitlab_stays_when_lines_move() -> None:
+def test_gitlab_fingerprints_stay_the_same_when_lines_move() -> None:
     one, other = (gitlab(Report([Finding("loc-relative", "a.xml", line)]))[0]["fingerprint"] for line in (4, 9))
     assert one == other
 
@@ -100,7 +100,7 @@ def test_the_action_annotates_the_files_of_a_folder(tmp_path: Path) -> None:
     assert done.stdout.startswith("::error title=loc-relative,file=public/sitemap.xml,line=")
 
 
-def test_the_action_takes_texts_as_they_are(tmp_path: Path) -> None:
+def test_the_action_passes_inputs_unchanged(tmp_path: Path) -> None:
     name = "a $(touch pwned) ' b.xml"
     (tmp_path / name).write_bytes(FINE)
     done = run_check(

@@ -1,4 +1,4 @@
-"""The config file of `check`, and the options that it stands for."""
+"""The config file of `check`, and the options that its keys stand for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = COMMAND_PAGE.partition("\n## `sitemap-etl check ")[2].partition("\n## 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with a sitemap that has an error and a warning."""
+    """A working folder with a sitemap that has an error and a warning."""
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "sitemap.xml").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)
@@ -63,7 +63,7 @@ def test_the_defaults_in_the_documentation_are_the_real_ones() -> None:
         assert f"(default: {value}" in row
 
 
-def test_every_exit_code_of_the_documentation_is_one_and_the_example_of_a_config_file_is_valid(project: Path) -> None:
+def test_documented_exit_codes_exist_and_the_example_config_file_is_valid(project: Path) -> None:
     example = (PAGES / "how-to" / "check.md").read_text("utf-8").partition("```toml\n")[2].partition("```")[0]
     (project / ".sitemap-check.toml").write_text(example)
     (project / "sitemap-baseline.json").write_text('{"format": 1, "findings": []}')
@@ -76,9 +76,7 @@ def test_every_exit_code_of_the_documentation_is_one_and_the_example_of_a_config
     ]
 
 
-def test_the_nearest_file_is_found_upwards_and_only_that_one_counts(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_nearest_config_file_upwards_counts(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "pyproject.toml").write_text('[tool.sitemap-etl.check]\nignore = ["priority"]\n')
     inner = project / "a" / "b"
     inner.mkdir(parents=True)
@@ -93,7 +91,7 @@ def test_the_nearest_file_is_found_upwards_and_only_that_one_counts(
     assert set(codes(call("check", target, "--json", "--isolated"))) == {"priority-invalid", "duplicate"}
 
 
-def test_the_command_line_wins(project: Path) -> None:
+def test_the_command_line_overrides_the_config_file(project: Path) -> None:
     (project / ".sitemap-check.toml").write_text(
         'ignore = ["priority"]\nfail-on = "warning"\nformat = "github"\nfollow = false\njobs = 2\n'
     )
@@ -121,7 +119,7 @@ def test_targets_and_paths_are_relative_to_the_config_file(project: Path, monkey
     assert call("check", "--config", "../ci/check.toml").code == 0
 
 
-def test_severities_are_a_table_or_texts(project: Path) -> None:
+def test_severities_can_be_a_table_or_a_list(project: Path) -> None:
     for text in (
         '[severity]\npriority = "info"\nduplicate = "off"\n',
         'severity = ["priority=info", "duplicate=off"]\n',
@@ -157,7 +155,7 @@ def test_severities_are_a_table_or_texts(project: Path) -> None:
         ("fail-on =", "this is not valid TOML"),
     ],
 )
-def test_a_mistake_is_refused_before_anything_is_read_with_what_was_meant(project: Path, text: str, said: str) -> None:
+def test_an_error_is_reported_with_a_suggestion_before_anything_is_read(project: Path, text: str, said: str) -> None:
     (project / ".sitemap-check.toml").write_text(text)
     done = call("check", "public")
     assert done.code == 2, done.out
@@ -165,7 +163,7 @@ def test_a_mistake_is_refused_before_anything_is_read_with_what_was_meant(projec
     assert done.out == ""
 
 
-def test_all_mistakes_of_a_file_are_reported_at_once_with_its_name(project: Path) -> None:
+def test_all_errors_of_a_config_file_are_reported_at_once_with_its_name(project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.sitemap-etl.check]\njobs = 'x'\nignroe = []\n")
     done = call("check", "public", "--json")
     assert (done.code, done.json["kind"], done.json["exit"]) == (2, "config", 2)
@@ -184,7 +182,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once_with_its_name(project: Path
         (("--write-baseline",), "--write-baseline needs --baseline FILE"),
     ],
 )
-def test_a_call_that_contradicts_itself_is_refused(project: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_contradicting_options_are_refused(project: Path, arguments: tuple[str, ...], said: str) -> None:
     (project / "pyproject.toml").write_text("[tool.ruff]\n")
     (project / "own.toml").write_text("jobs = 2\n")
     done = call("check", "public", *arguments)
@@ -208,7 +206,7 @@ def test_a_file_that_is_not_utf_8_is_reported(project: Path) -> None:
 # --- the options themselves ---
 
 
-def test_a_baseline_is_written_known_and_reported_when_it_is_gone(project: Path) -> None:
+def test_a_baseline_is_written_and_applied_and_reports_fixed_findings(project: Path) -> None:
     def checked(*more: str) -> Done:
         return call("check", "public", "--baseline", "known.json", *more)
 
@@ -228,7 +226,7 @@ def test_a_baseline_is_written_known_and_reported_when_it_is_gone(project: Path)
     assert [gone["code"] for gone in told["gone"]] == ["priority-invalid"]
 
 
-def test_the_forms_are_printed_and_the_exit_code_is_the_same(project: Path) -> None:
+def test_every_output_format_is_printed_with_the_same_exit_code(project: Path) -> None:
     for form, begin in (
         ("json", '{"error": null'),
         ("sarif", '{"$schema"'),
@@ -250,7 +248,7 @@ def test_the_schema_of_check_is_printed() -> None:
     assert call("schema", "chek").code == 2
 
 
-def test_a_report_page_that_can_not_be_written_is_reported_after_the_report(project: Path) -> None:
+def test_an_unwritable_report_page_is_reported_after_the_report(project: Path) -> None:
     (project / "page").mkdir()
     done = call("check", "public", "--html", "page")
     assert (done.code, "priority-invalid" in done.out) == (2, True)
@@ -263,6 +261,6 @@ def test_the_report_and_the_help_fit_80_columns(project: Path) -> None:
     assert max(map(len, call("check", "public", "--by-file").out.splitlines())) <= 80
 
 
-def test_nothing_is_left_of_a_list_of_urls_when_the_check_fails(project: Path) -> None:
+def test_a_failed_check_leaves_no_partial_list_of_urls(project: Path) -> None:
     assert call("check", "none", "--urls", "urls.csv").code == 2
     assert [path.name for path in project.iterdir()] == ["public"]

@@ -1,4 +1,4 @@
-"""What other generators wrote has no faults, and a fault that is planted there is found, with nothing beside it."""
+"""Sitemaps of other generators have no faults; a fault planted in them is found, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked(folder: Path, files: dict[str, bytes], target: str = "", **options: 
 
 
 def judged(folder: Path, case: Case) -> tuple[bool, int, list[str]]:
-    """Whether the fault was found, the number of findings, and those that do not follow from it."""
+    """Return whether the fault was found, the number of findings, and those that are not its consequences."""
     report = checked(folder, case.files, case.target, **case.plant.options)
     codes = [finding.code for finding in report.findings]
     family = {case.plant.code, *case.plant.also, *FOLLOWS.get(case.plant.code, ())}
@@ -33,13 +33,13 @@ def judged(folder: Path, case: Case) -> tuple[bool, int, list[str]]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_an_original_has_no_findings(name: str, tmp_path: Path) -> None:
+def test_an_intact_example_has_no_findings(name: str, tmp_path: Path) -> None:
     assert checked(tmp_path, originals(name)).findings == []
 
 
 @pytest.mark.thorough
-def test_every_planted_fault_is_found_and_nothing_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One test for all, so that recall and precision are of all; whatever is lost or untrue is named."""
+def test_every_planted_fault_is_found_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One test for all, so that recall and precision cover everything; missed and wrong findings are named."""
     found = findings = 0
     lost: list[str] = []
     untrue: list[str] = []
@@ -59,7 +59,7 @@ def test_every_planted_fault_is_found_and_nothing_beside_it(tmp_path: Path, caps
     assert (lost, untrue) == ([], [])
 
 
-def test_the_corpus_is_large_and_no_fault_is_planted_twice() -> None:
+def test_the_corpus_is_large_and_plants_no_fault_twice() -> None:
     assert len(cases()) >= 400
     assert [name for name, count in Counter(case.name for case in cases()).items() if count > 1] == []
 
@@ -69,8 +69,8 @@ BEYOND = ("another element of XHTML", "two articles of a page")
 """The schemas let in any element of XHTML, and any number of articles; Google does not."""
 
 
-def test_the_schemas_agree() -> None:
-    """They take the originals, and refuse what has a fault of shape."""
+def test_the_xml_schemas_accept_the_originals_and_refuse_faults_of_structure() -> None:
+    """The schemas accept the originals, and refuse faults of structure."""
     folder = schema_folder()
     schemas = {
         root: etree.XMLSchema(etree.parse(folder / f"{name}.xsd"))

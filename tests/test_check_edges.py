@@ -1,4 +1,4 @@
-"""Nothing stops a check: whatever one file, address, redirect, robots.txt or target does is a finding of its own."""
+"""Nothing stops a check: a problem with one file, address, redirect, robots.txt or target is a finding of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def site() -> Iterator[Website]:
 
 
 def quick(*targets: str, **options: object) -> Report:
-    """A check that waits for nothing and asks no resolver."""
+    """Return a check without waits and without a resolver."""
     fetcher = Fetcher(5, client=Client(step=5, resolve=loopback), pause=lambda _seconds: None)
     try:
         return check(targets, options=Options(now=NOW, **options), fetcher=fetcher)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def found(report: Report, name: str) -> set[str]:
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("where", ["folder", "index", "robots"])
-def test_an_odd_address_loses_no_finding_of_the_others(where: str, odd: str, site: Website, tmp_path: Path) -> None:
+def test_an_odd_url_hides_no_finding_of_the_others(where: str, odd: str, site: Website, tmp_path: Path) -> None:
     if where == "folder":
         for name, data in (("sitemap.xml", index(odd, "https://shop.example/a.xml")), ("a.xml", BAD)):
             (tmp_path / name).write_bytes(data)
@@ -93,7 +93,7 @@ def test_an_odd_address_loses_no_finding_of_the_others(where: str, odd: str, sit
 
 
 @pytest.mark.parametrize("odd", [*ODD, "http://[", "/\n", "?"])
-def test_a_redirect_to_anywhere_is_a_finding_of_its_file(odd: str, site: Website) -> None:
+def test_a_redirect_to_any_target_is_a_finding_of_its_file(odd: str, site: Website) -> None:
     site.answers = {
         "/sitemap.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/b.xml")),
         "/a.xml": (302, {"Location": odd.encode().decode("latin-1").replace("\n", "")}, b""),
@@ -108,7 +108,7 @@ def test_a_redirect_to_anywhere_is_a_finding_of_its_file(odd: str, site: Website
 @pytest.mark.parametrize(
     "odd", ["http://[x/", "http://user:secret@[x/", "nope.xml", "n" * 300, "site.yaml", "gopher://x/", "a\0b"]
 )
-def test_an_invalid_target_is_reported_beside_the_others(odd: str, tmp_path: Path) -> None:
+def test_an_invalid_target_is_reported_along_with_the_others(odd: str, tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_bytes(BAD)
     report = quick(str(tmp_path / "a.xml"), odd)
     assert found(report, "a.xml") == {"priority-invalid"}
@@ -153,7 +153,7 @@ class Bucket:
         (MemoryError(), "unreachable", 1),
     ],
 )
-def test_whatever_happens_to_one_file_is_its_finding(error: Exception, code: str, ends: int) -> None:
+def test_a_failure_to_read_one_file_is_a_finding_of_that_file(error: Exception, code: str, ends: int) -> None:
     bucket = Bucket({"sitemap-1.xml": BAD, "sitemap-2.xml": error, "sitemap-3.xml": FINE})
     report = check(["s3://bucket/maps"], options=Options(now=NOW, open_s3=lambda _url: bucket))
     assert found(report, "sitemap-1.xml") == {"priority-invalid"}
@@ -162,13 +162,13 @@ def test_whatever_happens_to_one_file_is_its_finding(error: Exception, code: str
     assert report.exit_code() == ends
 
 
-def test_a_defect_says_where_it_is(tmp_path: Path) -> None:
+def test_a_bug_in_check_is_reported_with_its_location(tmp_path: Path) -> None:
     bucket = Bucket({"sitemap.xml": RuntimeError("our own mistake")})
     (finding,) = check(["s3://bucket/maps"], options=Options(open_s3=lambda _url: bucket)).findings
     assert finding.detail.startswith("RuntimeError: our own mistake (test_check_edges.py:")
 
 
-def test_pipes_in_a_folder_are_passed_over(tmp_path: Path) -> None:
+def test_named_pipes_in_a_folder_are_skipped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "sitemap-pipe.xml")
     (tmp_path / "sitemap.xml").write_bytes(FINE)
     assert [Path(stats.file).name for stats in quick(str(tmp_path)).files] == ["sitemap.xml"]
@@ -187,12 +187,12 @@ def heard(site: Website, fetcher: Fetcher, *targets: str) -> list[dict[str, str]
 
 
 def anywhere(**options: object) -> Fetcher:
-    """Every host is the server on loopback, and nothing is waited for."""
+    """Every host is the server on loopback, and there are no waits."""
     client = Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, agent="sitemap_etl test")
     return Fetcher(5, client=client, pause=lambda _seconds: None, **options)  # type: ignore[arg-type]
 
 
-def test_a_password_in_the_address_opens_the_site_and_is_seen_nowhere_else(site: Website) -> None:
+def test_a_password_in_the_address_is_used_and_never_shown(site: Website) -> None:
     shop, other = f"http://shop.test:{site.port}", f"http://other.test:{site.port}"
     site.answers = {
         "/sitemap.xml": (200, XML, index(f"{shop}/a.xml", f"{other}/b.xml", f"{shop}/moved.xml")),
@@ -214,7 +214,7 @@ def test_a_password_in_the_address_opens_the_site_and_is_seen_nowhere_else(site:
     assert "ss-word" not in told
 
 
-def test_an_answer_401_after_a_redirect_elsewhere_says_that_no_password_went_there(site: Website) -> None:
+def test_a_401_after_a_redirect_to_another_host_says_that_no_password_was_sent(site: Website) -> None:
     shop, other = f"http://shop.test:{site.port}", f"http://other.test:{site.port}"
     site.answers = {"/s.xml": (302, {"Location": f"{other}/t.xml"}, b""), "/t.xml": (401, {}, b"")}
     fetcher = anywhere(headers=(("X-Preview", "key-1234"),))
@@ -223,7 +223,7 @@ def test_an_answer_401_after_a_redirect_elsewhere_says_that_no_password_went_the
     assert "another origin" in report.findings[0].detail
 
 
-def test_the_user_agent_names_the_program_unless_the_user_gives_another(site: Website) -> None:
+def test_the_user_agent_names_the_program_unless_an_option_replaces_it(site: Website) -> None:
     site.answers = {"/s.xml": (200, XML, site.page())}
     asked = f"{site.root}/s.xml"
     assert heard(site, Fetcher(5), asked)[0]["user-agent"] == f"sitemap_etl/{__version__} (check)"
@@ -247,7 +247,7 @@ def test_headers_that_can_not_be_sent_are_refused_without_their_value(headers: t
 
 
 def waited(site: Website, paths: dict[str, Answer | Callable[[], Answer]], **options: object) -> list[float]:
-    """The seconds that a check of these files would have waited."""
+    """Return the seconds that a check of these files would have waited."""
     waits: list[float] = []
     site.answers = {**paths, "/sitemap.xml": (200, XML, index(*(f"{site.root}{path}" for path in paths)))}
     fetcher = Fetcher(5, client=Client(step=5, resolve=loopback), pause=waits.append, **options)  # type: ignore[arg-type]
@@ -256,12 +256,12 @@ def waited(site: Website, paths: dict[str, Answer | Callable[[], Answer]], **opt
     return waits
 
 
-def test_requests_to_a_host_are_a_delay_apart(site: Website) -> None:
+def test_the_delay_separates_requests_to_a_host(site: Website) -> None:
     waits = waited(site, {f"/{n}.xml": (200, XML, site.page(f"/{n}")) for n in range(4)}, delay=1000.0)
     assert [round(wait, -3) for wait in waits] == [1000, 2000, 3000, 4000]  # the test does not wait, so they add up
 
 
-def test_a_retry_after_is_waited_for_and_a_long_one_is_an_answer(site: Website) -> None:
+def test_a_short_retry_after_is_waited_out_and_a_long_one_is_a_finding(site: Website) -> None:
     late: list[Answer] = [(200, XML, site.page()), (503, {"Retry-After": "70"}, b"")]
     assert max(waited(site, {"/a.xml": late.pop})) == 70
     assert waited(site, {"/a.xml": (429, {"Retry-After": "9000"}, b"")}) == []
@@ -269,7 +269,7 @@ def test_a_retry_after_is_waited_for_and_a_long_one_is_an_answer(site: Website) 
     assert [f.detail for f in report.findings] == ["status 429, it asks to wait 9,000 seconds"]
 
 
-def test_a_host_that_is_busy_is_asked_by_fewer_at_a_time(site: Website) -> None:
+def test_a_busy_host_gets_fewer_requests_at_a_time(site: Website) -> None:
     now, most, lock = 0, [0], threading.Lock()
     answered = [0]
 
@@ -293,7 +293,7 @@ def test_a_host_that_is_busy_is_asked_by_fewer_at_a_time(site: Website) -> None:
     assert max(most) == 1
 
 
-def test_a_host_that_never_answers_is_given_up_for_all_of_its_files(site: Website) -> None:
+def test_a_host_that_never_answers_is_abandoned_for_all_its_files(site: Website) -> None:
     dead = "http://127.0.0.1:1"
     site.answers["/sitemap.xml"] = (200, XML, index(*(f"{dead}/{n}.xml" for n in range(200))))
     report = quick(f"{site.root}/sitemap.xml", jobs=1, robots=False)
@@ -304,8 +304,8 @@ def test_a_host_that_never_answers_is_given_up_for_all_of_its_files(site: Websit
 # --- bounds ---
 
 
-def test_a_file_has_its_time_from_the_connection_to_the_last_byte(site: Website) -> None:
-    """A server that sends a byte now and then, of its headers or of the file, is late in the end."""
+def test_the_timeout_of_a_file_covers_connection_redirects_and_last_byte(site: Website) -> None:
+    """A server that sends a byte now and then, of its headers or of the file, exceeds the time limit."""
 
     def drip() -> Answer:
         time.sleep(0.1)
@@ -320,7 +320,7 @@ def test_a_file_has_its_time_from_the_connection_to_the_last_byte(site: Website)
 
 
 def hanging(site: Website, event: threading.Event) -> None:
-    """A set of two files: one has an error, the other one never comes."""
+    """A set of two files: one has an error, the other one is never sent."""
 
     def never() -> Answer:
         event.wait(60)
@@ -342,7 +342,9 @@ def hangs(site: Website) -> Iterable[threading.Event]:
     event.set()
 
 
-def test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not(site: Website, hangs: threading.Event) -> None:
+def test_when_max_time_ends_the_report_has_checked_files_and_names_the_rest(
+    site: Website, hangs: threading.Event
+) -> None:
     report = check([f"{site.root}/sitemap.xml"], options=Options(now=NOW, max_time=1.5, robots=False))
     assert not hangs.is_set()
     assert found(report, "/a.xml") == {"priority-invalid"}
@@ -351,9 +353,7 @@ def test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not(site: W
     assert report.ended
 
 
-def test_if_time_runs_out_before_another_host_is_asked_nothing_is_said_of_its_pages(
-    site: Website, hangs: threading.Event
-) -> None:
+def test_pages_of_a_host_that_was_not_asked_in_time_have_no_findings(site: Website, hangs: threading.Event) -> None:
     with website() as other:
         other.answers["/robots.txt"] = site.answers["/b.xml"]
         site.answers["/away.xml"] = (200, XML, other.page())
@@ -364,7 +364,7 @@ def test_if_time_runs_out_before_another_host_is_asked_nothing_is_said_of_its_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_with_what_was_found(
+def test_a_signal_ends_the_check_with_the_findings_so_far(
     number: int, site: Website, hangs: threading.Event, tmp_path: Path
 ) -> None:
     with process("check", f"{site.root}/sitemap.xml", "--no-robots", "--json", cwd=tmp_path) as child:
@@ -380,7 +380,7 @@ def test_a_signal_ends_it_with_what_was_found(
     assert {"priority-invalid", "not-finished"} <= {finding["code"] for finding in told["findings"]}
 
 
-def test_a_signal_ends_it_while_it_is_busy_with_one_large_file(tmp_path: Path) -> None:
+def test_a_signal_ends_the_check_within_a_large_file(tmp_path: Path) -> None:
     rows = "".join(f"<url><loc>https://shop.example/a/{n}</loc><lastmod>x{n}</lastmod></url>" for n in range(350_000))
     (tmp_path / "sitemap.xml").write_bytes(urlset(rows))
     with process("check", tmp_path, "--json", cwd=tmp_path) as child:
@@ -391,7 +391,7 @@ def test_a_signal_ends_it_while_it_is_busy_with_one_large_file(tmp_path: Path) -
     assert json.loads(out)["exit"] == 130
 
 
-def test_the_options_of_the_command_reach_the_requests(site: Website, tmp_path: Path) -> None:
+def test_command_line_options_apply_to_the_requests(site: Website, tmp_path: Path) -> None:
     site.answers = {"/s.xml": (200, XML, site.page())}
     base = ("check", f"{site.root}/s.xml", "--no-robots")
     options = ("--header", "X-Key: a b", "--user-agent", "me/1", "--delay", "0.01", "--max-time", "60")
@@ -403,7 +403,9 @@ def test_the_options_of_the_command_reach_the_requests(site: Website, tmp_path: 
     assert "secret" not in call(*base, "--header", "no colon secret").err
 
 
-def test_a_check_that_ran_out_of_time_ends_with_3(site: Website, hangs: threading.Event, tmp_path: Path) -> None:
+def test_a_check_that_ran_out_of_time_ends_with_exit_code_3(
+    site: Website, hangs: threading.Event, tmp_path: Path
+) -> None:
     site.answers["/a.xml"] = (200, XML, site.page())
     with process("check", f"{site.root}/sitemap.xml", "--no-robots", "--max-time", "3", cwd=tmp_path) as child:
         out, err = child.communicate(timeout=60)
@@ -412,7 +414,7 @@ def test_a_check_that_ran_out_of_time_ends_with_3(site: Website, hangs: threadin
 
 
 @pytest.mark.thorough
-def test_a_check_that_ended_early_leaves_the_files_that_would_need_all_of_it(
+def test_a_check_that_ended_early_keeps_the_old_baseline_and_list_of_urls(
     site: Website, hangs: threading.Event, tmp_path: Path
 ) -> None:
     for name in ("known.json", "urls.csv"):
@@ -428,7 +430,7 @@ def test_a_check_that_ended_early_leaves_the_files_that_would_need_all_of_it(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["known.json", "urls.csv"]
 
 
-def test_files_wait_until_there_is_room_and_the_largest_is_alone() -> None:
+def test_files_wait_for_memory_and_the_largest_is_read_alone() -> None:
     room, lock, held = Room(100), threading.Lock(), [0]
     most: list[tuple[int, int]] = []
 
@@ -452,7 +454,7 @@ def test_files_wait_until_there_is_room_and_the_largest_is_alone() -> None:
     assert all(total <= 100 or total == size for size, total in most)
 
 
-def test_a_file_that_turns_out_larger_does_not_wait_for_those_that_wait_for_it() -> None:
+def test_a_file_larger_than_expected_does_not_deadlock_the_memory_budget() -> None:
     room = Room(100)
     with room.held() as one, room.held() as other:
         one.take(50)
@@ -463,7 +465,7 @@ def test_a_file_that_turns_out_larger_does_not_wait_for_those_that_wait_for_it()
         assert (one.size, other.size) == (90, 80)
 
 
-def test_there_are_never_as_many_findings_as_hosts(tmp_path: Path) -> None:
+def test_findings_about_many_hosts_are_bounded(tmp_path: Path) -> None:
     """5,000 hosts in a file are one fault of the file."""
     pages = "".join(url(f"https://shop{n}.example/a b") for n in range(5_000))
     (tmp_path / "sitemap.xml").write_bytes(urlset(pages))

@@ -1,4 +1,4 @@
-"""One broken file at a time: exactly the codes of its faults, at the right line; and fine files without any."""
+"""One broken file at a time: exactly the codes of its faults, at the right line; and valid files without any."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def checked(folder: Path, name: str, data: bytes, **options: object) -> Report:
 
 
 @pytest.mark.parametrize("broken", FILES, ids=lambda b: b.what)
-def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broken, tmp_path: Path) -> None:
+def test_a_broken_file_has_the_codes_of_its_faults_and_no_others(broken: Broken, tmp_path: Path) -> None:
     report = checked(tmp_path, broken.name, broken.data, **broken.options)
     assert {f.code for f in report.findings} == broken.codes
     if broken.line is not None:
@@ -56,7 +56,7 @@ def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broke
     assert report.exit_code("warning") == int(any(CODES[c].severity != "info" for c in broken.codes))
 
 
-def test_the_table_holds_at_least_sixty_broken_files() -> None:
+def test_the_table_has_at_least_sixty_broken_files() -> None:
     assert len(FILES) >= 60
     assert len({b.what for b in FILES}) == len(FILES)
 
@@ -200,7 +200,7 @@ FINE_FILES = {
 
 
 @pytest.mark.parametrize(("name", "data"), FINE_FILES.values(), ids=FINE_FILES)
-def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -> None:
+def test_a_valid_file_has_no_findings(name: str, data: bytes, tmp_path: Path) -> None:
     allowed = {"bom"} if data.startswith(b"\xef") else set()
     report = checked(tmp_path, name, data)
     assert {f.code for f in report.findings} <= allowed
@@ -218,7 +218,7 @@ def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -
         "SYSTEM 'a>[b.dtd'",
     ],
 )
-def test_what_is_in_a_document_type_does_not_end_it(subset: str, tmp_path: Path) -> None:
+def test_quotes_and_comments_in_a_doctype_do_not_end_it(subset: str, tmp_path: Path) -> None:
     data = f"<!DOCTYPE urlset {subset}>\n{urlset(url(), head='').decode()}".encode()
     report = checked(tmp_path, "sitemap.xml", data)
     assert [f.code for f in report.findings] == ["xml-doctype"]
@@ -226,7 +226,7 @@ def test_what_is_in_a_document_type_does_not_end_it(subset: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("encoding", ["punycode", "utf-7", "no-such-encoding"])
-def test_an_encoding_that_is_not_of_the_web_is_reported_and_not_decoded(encoding: str, tmp_path: Path) -> None:
+def test_an_encoding_outside_the_web_standard_is_reported_and_not_decoded(encoding: str, tmp_path: Path) -> None:
     data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x-b"), head="")
     report = checked(tmp_path, "sitemap.xml", data)
     assert [(f.code, f.detail) for f in report.findings] == [("not-utf8", f"it declares {encoding}")]
@@ -234,7 +234,7 @@ def test_an_encoding_that_is_not_of_the_web_is_reported_and_not_decoded(encoding
 
 
 @pytest.mark.parametrize("encoding", ["US-ASCII", "ascii"])
-def test_a_file_that_declares_ascii_is_a_file_in_utf_8(encoding: str, tmp_path: Path) -> None:
+def test_a_file_that_declares_ascii_is_read_as_utf_8(encoding: str, tmp_path: Path) -> None:
     data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x"), head="")
     assert [f.code for f in checked(tmp_path, "sitemap.xml", data).findings] == []
 
@@ -262,7 +262,7 @@ class Served:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("content_type", ["xml" * 1_000_000, "text/;" * 500_000, "text/xml;" + "charset" * 400_000])
-def test_an_endless_content_type_is_read_in_one_go(content_type: str) -> None:
+def test_a_huge_content_type_is_parsed_in_linear_time(content_type: str) -> None:
     faults = Faults(Served.name)
     assert opened(Served(content_type), 1_000_000, faults).document is not None
     assert list(faults.findings()) == []
@@ -276,7 +276,7 @@ def test_the_links_of_an_atom_0_3_feed_are_read(tmp_path: Path) -> None:
     assert report.urls == 1
 
 
-def test_only_line_ends_end_a_line_of_a_robots_txt(tmp_path: Path) -> None:
+def test_only_cr_and_lf_end_a_line_of_robots_txt(tmp_path: Path) -> None:
     text = "User-agent: *\n# a\u2028Sitemap: /a\n# b\x0cSitemap: /b\r# c\x85Sitemap: /c\r\nSitemap: /d\n"
     (finding,) = checked(tmp_path, "robots.txt", text.encode()).findings
     assert (finding.code, finding.count, finding.example) == ("robots-sitemap-relative", 1, "Sitemap: /d")
@@ -292,7 +292,7 @@ def test_the_rows_and_dates_of_a_file_are_reported(tmp_path: Path) -> None:
     assert (stats.lastmod_min, stats.lastmod_max) == ("2025-12-31T23:00:00Z", "2026-01-02")
 
 
-def test_what_is_before_a_break_is_still_checked(tmp_path: Path) -> None:
+def test_the_part_before_a_truncation_is_checked(tmp_path: Path) -> None:
     """A file that breaks off shows its other faults too."""
     data = urlset(url("https://shop.example/#x") + "\n" + url()).replace(b"</url>\n</urlset>", b"")
     report = checked(tmp_path, "sitemap.xml", data)
@@ -300,7 +300,7 @@ def test_what_is_before_a_break_is_still_checked(tmp_path: Path) -> None:
     assert report.files[0].rows == 1
 
 
-def test_entities_are_never_expanded_and_nothing_outside_is_read(tmp_path: Path) -> None:
+def test_entities_are_never_expanded_and_external_files_never_read(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("hidden-words")
     data = f'<!DOCTYPE urlset [<!ENTITY x SYSTEM "{secret.as_uri()}">]>{urlset(url("&x;"), head="").decode()}'.encode()
@@ -309,7 +309,7 @@ def test_entities_are_never_expanded_and_nothing_outside_is_read(tmp_path: Path)
     assert "hidden-words" not in str(report.to_json())
 
 
-def test_no_more_than_the_limit_is_unpacked_and_that_is_reported(tmp_path: Path) -> None:
+def test_decompression_stops_at_the_limit_and_is_reported(tmp_path: Path) -> None:
     report = checked(tmp_path, "sitemap.xml.gz", gzip.compress(urlset(urls(1000))), max_bytes=20_000)
     assert 0 < report.files[0].rows < 1000
     assert report.files[0].bytes <= 20_000
@@ -318,14 +318,14 @@ def test_no_more_than_the_limit_is_unpacked_and_that_is_reported(tmp_path: Path)
     assert [one.code for one in report.findings] == ["partly-read"], "though nothing of it was judged"
 
 
-def test_counts_say_how_often_and_lines_say_where_first(tmp_path: Path) -> None:
+def test_a_finding_has_its_count_and_its_first_line(tmp_path: Path) -> None:
     body = "\n".join([url(), *[url(f"https://shop.example/a b{n}") for n in range(7)]])
     (finding,) = checked(tmp_path, "sitemap.xml", urlset(body)).findings
     assert (finding.code, finding.count, finding.line) == ("loc-characters", 7, 4)
     assert finding.example == "https://shop.example/a b0"
 
 
-def test_columns_distinguish_places_if_all_is_one_line(tmp_path: Path) -> None:
+def test_findings_in_a_file_of_one_line_have_columns(tmp_path: Path) -> None:
     data = urlset(url() + url("/b")).replace(b"\n", b"")
     (finding,) = checked(tmp_path, "sitemap.xml", data).findings
     assert finding.line == 1
@@ -333,13 +333,13 @@ def test_columns_distinguish_places_if_all_is_one_line(tmp_path: Path) -> None:
     assert data[finding.column - 1 :].startswith(b"<loc>/b")
 
 
-def test_a_site_file_is_pointed_to_validate(tmp_path: Path) -> None:
+def test_check_of_a_site_file_suggests_validate(tmp_path: Path) -> None:
     for name in ("shop.yaml", "shop.YML"):
         with pytest.raises(ConfigError, match=rf"validate .*{name}"):
             check([str(tmp_path / name)])
 
 
-def test_all_wrong_targets_are_named_at_once(tmp_path: Path) -> None:
+def test_all_invalid_targets_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         check([str(tmp_path / "no.xml"), "gopher://x/", "s3://bucket/x.xml", "https://"])
     assert len(raised.value.problems) == 4
@@ -361,7 +361,7 @@ EDIT = st.tuples(st.integers(0, 5000), st.integers(0, 40), st.one_of(st.sampled_
 
 @settings(max_examples=examples(60))
 @given(st.sampled_from([f for f in FINE_FILES.values() if len(f[1]) < 5000]), st.lists(EDIT, max_size=6))
-def test_no_damage_to_a_file_breaks_the_check(
+def test_a_damaged_file_never_crashes_the_check(
     tmp_path: Path, fine: tuple[str, bytes], edits: list[tuple[int, int, bytes]]
 ) -> None:
     name, data = fine

@@ -1,4 +1,4 @@
-"""The forms of a check's report for CI: SARIF, JUnit and annotations of GitHub, also of hostile files."""
+"""Output formats of check for CI: SARIF, JUnit and annotations of GitHub, even for hostile files."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ RESULT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE], ids=["tame", "hostile"])
-def test_sarif_has_what_the_standard_asks_for(hostile: str) -> None:
+def test_sarif_output_follows_the_standard(hostile: str) -> None:
     log = json.loads(json.dumps(sarif(report(hostile), 1, compared=False)))
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("/sarif-schema-2.1.0.json")
@@ -130,7 +130,7 @@ def test_sarif_has_what_the_standard_asks_for(hostile: str) -> None:
     }
 
 
-def test_sarif_names_files_by_addresses_that_lead_back_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sarif_names_files_by_uris_that_resolve_to_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = {
         "public/größe 1#?.xml": "public/gr%C3%B6%C3%9Fe%201%23%3F.xml",
@@ -145,7 +145,7 @@ def test_sarif_names_files_by_addresses_that_lead_back_to_them(tmp_path: Path, m
     assert unquote(uris[0]) == "public/größe 1#?.xml"
 
 
-def test_sarif_tells_new_findings_from_known_ones_and_keeps_their_fingerprint_when_lines_move() -> None:
+def test_sarif_marks_new_findings_and_keeps_fingerprints_when_lines_move() -> None:
     results = sarif(report(), 1, compared=True)["runs"][0]["results"]
     assert {r["ruleId"]: r["baselineState"] for r in results} == {
         "loc-relative": "new",
@@ -169,7 +169,7 @@ def test_sarif_tells_new_findings_from_known_ones_and_keeps_their_fingerprint_wh
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE], ids=["tame", "hostile"])
-def test_junit_counts_what_it_has_and_is_ascii(hostile: str) -> None:
+def test_junit_totals_match_its_cases_and_the_file_is_ascii(hostile: str) -> None:
     text = junit(report(hostile), "error")
     assert text.isascii()
     assert text.startswith("<?xml version='1.0' encoding='UTF-8'?>\n")
@@ -192,7 +192,7 @@ def test_junit_counts_what_it_has_and_is_ascii(hostile: str) -> None:
         assert len(case) <= 1
 
 
-def test_junit_fails_what_fails_skips_what_is_known_and_passes_the_rest() -> None:
+def test_junit_fails_new_findings_and_skips_known_ones() -> None:
     def kinds(fail_on: Any) -> dict[str, str]:
         cases = ET.fromstring(junit(report(), fail_on)).iter("testcase")
         return {(case.get("name") or "").partition(" (")[0]: case[0].tag if len(case) else "" for case in cases}
@@ -221,7 +221,7 @@ def unescaped(text: str) -> str:
 
 
 @pytest.mark.parametrize("hostile", ["", HOSTILE], ids=["tame", "hostile"])
-def test_an_annotation_is_one_command_whatever_the_file_is_called(hostile: str) -> None:
+def test_an_annotation_is_one_workflow_command_for_any_file_name(hostile: str) -> None:
     *lines, summary = github(report(hostile))
     assert len(lines) == 4
     for line in lines:
@@ -231,7 +231,7 @@ def test_an_annotation_is_one_command_whatever_the_file_is_called(hostile: str) 
     assert summary.endswith("known: 1; files: 4, URLs: 11")
 
 
-def test_an_annotation_says_where_what_and_how_to_fix_it() -> None:
+def test_an_annotation_has_location_problem_and_fix() -> None:
     lines = list(github(report()))
     found = [COMMAND.fullmatch(line) for line in lines[:-1]]
     kinds = [(m[1], dict(part.split("=") for part in m[2].split(","))) for m in found if m]
@@ -245,7 +245,7 @@ def test_an_annotation_says_where_what_and_how_to_fix_it() -> None:
     assert unescaped(percent).endswith("Example: /50%25. Include the scheme and the host.")
 
 
-def test_hostile_text_does_not_reach_the_terminal_either() -> None:
+def test_hostile_text_in_annotations_cannot_control_the_terminal() -> None:
     for by_file in (False, True):
         console = Console(file=io.StringIO(), width=80, color_system=None)
         render_table(report(HOSTILE), console, by_file=by_file, examples=None)

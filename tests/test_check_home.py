@@ -56,7 +56,7 @@ def test_the_sitemaps_that_robots_txt_names_are_checked(site: Website, slash: st
 
 
 @pytest.mark.parametrize("path", ["/sitemap.xml", "/wp-sitemap.xml"])
-def test_without_a_name_in_robots_txt_the_usual_addresses_are_asked(site: Website, path: str) -> None:
+def test_without_sitemaps_in_robots_txt_the_usual_addresses_are_tried(site: Website, path: str) -> None:
     robots(site)
     listing(site, path)
     report = checked(site.root)
@@ -64,20 +64,20 @@ def test_without_a_name_in_robots_txt_the_usual_addresses_are_asked(site: Websit
     assert report.notes == [f"{site.root}/robots.txt names no sitemap; a sitemap was found at {site.root}{path}."]
 
 
-def test_a_page_of_the_site_at_a_usual_address_is_no_sitemap(site: Website) -> None:
+def test_an_html_page_at_a_usual_address_is_not_a_sitemap(site: Website) -> None:
     site.answers["/sitemap.xml"] = Answer(body=document("our pages"))
     listing(site, "/sitemap_index.xml")
     assert "/sitemap_index.xml" in names(checked(site.root), site)
 
 
-def test_without_any_sitemap_the_way_is_reported_and_the_page_is_a_finding(site: Website) -> None:
+def test_a_home_page_without_sitemaps_is_a_finding_with_all_addresses_tried(site: Website) -> None:
     report = checked(site.root)
     assert "html-page" in {finding.code for finding in report.findings}
     assert "no sitemap was found at the usual addresses (/sitemap.xml, " in report.notes[0]
     assert report.exit_code() == 1
 
 
-def test_robots_txt_is_not_asked_if_it_is_left_out(site: Website) -> None:
+def test_robots_txt_is_not_requested_if_switched_off(site: Website) -> None:
     robots(site, f"Sitemap: {site.root}/one.xml")
     listing(site, "/one.xml")
     listing(site, "/sitemap.xml")
@@ -86,7 +86,7 @@ def test_robots_txt_is_not_asked_if_it_is_left_out(site: Website) -> None:
     assert "/robots.txt" not in site.paths()
 
 
-def test_every_output_says_which_way_the_sitemaps_were_found(site: Website, tmp_path: Path) -> None:
+def test_every_output_says_how_the_sitemaps_were_found(site: Website, tmp_path: Path) -> None:
     listing(site, "/sitemap.xml")
     way = f"a sitemap was found at {site.root}/sitemap.xml."
     page = tmp_path / "report.html"
@@ -97,11 +97,11 @@ def test_every_output_says_which_way_the_sitemaps_were_found(site: Website, tmp_
 
 
 @pytest.mark.parametrize("url", ["https://shop.example/a", "https://shop.example/?a=1", "https://shop.example/#a"])
-def test_other_addresses_of_a_site_are_no_home_pages(url: str) -> None:
+def test_other_urls_of_a_site_are_not_home_pages(url: str) -> None:
     assert not is_home(url)
 
 
-def test_a_host_name_is_the_home_page_of_its_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bare_host_name_means_the_home_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("shop.example", "www.shop.example/"):
         (target,) = given([name], Options())

@@ -1,4 +1,4 @@
-"""Which findings count: what is selected, ignored or judged otherwise, and what a baseline knows."""
+"""Which findings count: selected, ignored, with another severity, or known from a baseline."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def reported(**given: object) -> set[str]:
     return {code for code in CODES if policy.severity_of(code) is not None}
 
 
-def test_without_a_word_every_code_is_reported_with_its_own_severity() -> None:
+def test_every_code_is_reported_with_its_own_severity_by_default() -> None:
     assert reported() == set(CODES)
     assert all(Policy().severity_of(code.code) == code.severity for code in CODES.values())
 
 
-def test_a_pattern_is_a_code_or_the_beginning_of_codes() -> None:
+def test_a_pattern_is_a_code_or_a_prefix_of_codes() -> None:
     meant = {"bom", *(c for c in CODES if c.startswith("hreflang"))}
     assert reported(select=["hreflang", "bom"]) == meant | set(INCOMPLETE)
     assert reported(ignore=["loc-"]) == {c for c in CODES if not c.startswith("loc-")}
 
 
-def test_the_longer_pattern_wins_and_of_equals_the_one_that_ignores() -> None:
+def test_the_longest_pattern_wins_and_ignore_wins_a_tie() -> None:
     meant = {code for code in CODES if code.startswith("loc") and code != "loc-tracking"}
     assert reported(select=["loc"], ignore=["loc-tracking"]) == meant | set(INCOMPLETE)
     assert reported(select=["loc-tracking"], ignore=["loc"]) == {"loc-tracking", *INCOMPLETE}
     assert reported(select=["bom"], ignore=["bom"]) == set(INCOMPLETE)
 
 
-def test_what_says_that_a_check_is_incomplete_is_left_out_only_by_name() -> None:
+def test_codes_about_an_incomplete_check_are_ignored_only_by_full_name() -> None:
     assert set(INCOMPLETE) <= reported(select=["bom"])
     assert reported(select=["bom"], ignore=list(INCOMPLETE)) == {"bom"}
 
@@ -54,7 +54,7 @@ def test_a_severity_is_replaced_and_off_is_not_reported() -> None:
     assert policy.severity_of("loc-relative") == "error"
 
 
-def test_a_report_is_left_with_what_counts_and_sorted_again() -> None:
+def test_ignored_findings_are_removed_and_the_rest_sorted_again() -> None:
     report = Report([Finding("loc-relative", "a"), Finding("bom", "a"), Finding("loc-tracking", "a")])
     Policy(ignore=["loc-relative"], severity={"loc-tracking": "error"}).apply(report)
     assert [(f.code, f.severity) for f in report.findings] == [("loc-tracking", "error"), ("bom", "warning")]
@@ -82,7 +82,7 @@ def test_a_pattern_that_matches_no_code_is_refused_with_the_nearest(given: dict[
 
 
 @pytest.mark.parametrize("text", ["bom", "bom=", "bom=fatal", "=off", "bom:off"])
-def test_a_severity_that_says_nothing_is_refused(text: str) -> None:
+def test_an_unknown_severity_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"CODE=LEVEL|no code"):
         Policy(severity=severities([text]))
 
@@ -100,7 +100,7 @@ def judged(tmp_path: Path, before: list[Finding], after: list[Finding], policy: 
     return report
 
 
-def test_a_known_finding_does_not_fail_though_its_lines_and_its_example_move(tmp_path: Path) -> None:
+def test_a_known_finding_does_not_fail_if_its_line_and_example_change(tmp_path: Path) -> None:
     report = judged(
         tmp_path,
         [Finding("loc-relative", "a.xml", 4, 6, "/a", 3)],
@@ -110,7 +110,7 @@ def test_a_known_finding_does_not_fail_though_its_lines_and_its_example_move(tmp
     assert [(gone.code, gone.count, gone.checked) for gone in report.gone] == [("loc-relative", 1, True)]
 
 
-def test_numbers_in_a_detail_do_not_count_and_other_words_do(tmp_path: Path) -> None:
+def test_known_findings_ignore_numbers_in_details_but_not_words(tmp_path: Path) -> None:
     before = [
         Finding("too-many-bytes", "a.xml", detail="52,500,123 bytes"),
         Finding("prefix-undeclared", "a.xml", detail="x"),
@@ -123,7 +123,7 @@ def test_numbers_in_a_detail_do_not_count_and_other_words_do(tmp_path: Path) -> 
     assert [f.code for f in report.new] == ["prefix-undeclared"]
 
 
-def test_more_occurrences_than_are_known_are_a_new_finding_that_tells_how_many_are_known(tmp_path: Path) -> None:
+def test_more_occurrences_than_known_are_a_new_finding_with_the_known_count(tmp_path: Path) -> None:
     report = judged(tmp_path, [Finding("loc-relative", "a.xml", count=3)], [Finding("loc-relative", "a.xml", count=5)])
     (new,) = report.new
     assert (new.count, new.known, report.exit_code()) == (5, 3, 1)
@@ -131,7 +131,7 @@ def test_more_occurrences_than_are_known_are_a_new_finding_that_tells_how_many_a
     assert [(f.file, f.known) for f in one.new] == [("b.xml", 0)], "another file is another finding"
 
 
-def test_what_has_gone_is_reported_unless_it_was_not_asked_for(tmp_path: Path) -> None:
+def test_fixed_findings_are_reported_unless_they_were_not_checked(tmp_path: Path) -> None:
     one, other = str(tmp_path / "a.xml"), str(tmp_path / "sub" / "b.xml")
     before = [Finding("bom", one), Finding("duplicate", one), Finding("loc-relative", other)]
     assert {g.code for g in judged(tmp_path, before, []).gone} == {"bom", "duplicate", "loc-relative"}
@@ -159,12 +159,12 @@ def test_a_baseline_is_the_same_wherever_the_project_is_and_ends_with_a_newline(
 
 
 @pytest.mark.parametrize("code", ["unreachable", "partly-read", "not-finished", "defect"])
-def test_what_says_nothing_of_a_file_is_never_known(code: str, tmp_path: Path) -> None:
+def test_findings_about_an_incomplete_check_never_enter_the_baseline(code: str, tmp_path: Path) -> None:
     finding = Finding(code, "https://shop.example/a.xml")
     assert judged(tmp_path, [finding], [finding]).new == [finding]
 
 
-def test_of_a_check_that_ended_early_nobody_knows_what_has_gone(tmp_path: Path) -> None:
+def test_a_check_that_ended_early_reports_no_fixed_findings(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write_baseline(path, Report([Finding("duplicate-across", "a.xml")]))
     report = Report([], [FileStats("a.xml", "urlset")], ended="it was stopped")
@@ -173,7 +173,7 @@ def test_of_a_check_that_ended_early_nobody_knows_what_has_gone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("visited", "gone"), [(0, ["bom"]), (20, ["bom", "page-status"])])
-def test_a_bad_page_has_gone_only_where_pages_were_visited(visited: int, gone: list[str], tmp_path: Path) -> None:
+def test_a_bad_page_counts_as_fixed_only_if_pages_were_visited(visited: int, gone: list[str], tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write_baseline(path, Report([Finding("page-status", "a.xml"), Finding("bom", "a.xml")]))
     report = Report([], [FileStats("a.xml", "urlset")], pages=Visited(visited, visited))
@@ -205,7 +205,7 @@ def test_an_invalid_baseline_is_reported_with_what_to_do(tmp_path: Path, text: s
     assert said in str(refused.value)
 
 
-def test_a_code_that_a_later_release_dropped_is_no_trouble(tmp_path: Path) -> None:
+def test_a_baseline_with_a_retired_code_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "known.json"
     row = {"file": "a.xml", "code": "once-there", "detail": "", "count": 1}
     path.write_text(json.dumps({"format": 1, "findings": [row]}))

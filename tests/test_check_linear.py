@@ -1,7 +1,7 @@
-"""A file that is four times as large takes about four times as long, whatever is in it: never with the square.
+"""check takes linear time: a file that is four times as large takes about four times as long, whatever is in it.
 
-Processor time of a process of its own, at one size and at four times that, each the least of some tries. What is linear
-gives a ratio of 4, what is quadratic 16, however often it is tried; a machine that is busy now gets another try.
+This compares processor time at one size and at four times that, each the minimum of some tries. Linear time gives a
+ratio of 4, quadratic time 16. Busy machines get another try.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ FILES: dict[str, tuple[str, int, Callable[[int], bytes]]] = {
 @pytest.mark.alone
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", FILES)
-def test_four_times_as_much_takes_about_four_times_as_long(kind: str, tmp_path: Path) -> None:
+def test_check_takes_linear_time(kind: str, tmp_path: Path) -> None:
     name, size, made = FILES[kind]
     paths = []
     for factor in (0.1, 0.5, 2):

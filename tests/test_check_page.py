@@ -1,4 +1,4 @@
-"""The report of a check as a page: complete in itself, on the paper of the run's report, and safe with hostile text."""
+"""The report page of check: self-contained, with the templates of the run's report, and safe with hostile text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report(hostile: str = "") -> Report:
     return found
 
 
-def test_the_page_names_its_target_its_time_and_the_version() -> None:
+def test_the_report_page_names_target_time_and_version() -> None:
     moment = datetime(2026, 11, 2, 4, 5, 6, tzinfo=UTC)
     text = Page(render_check(report(), targets=["https://me:secret@shop.example/", "b.xml"], at=moment)).text
     for part in ("https://shop.example/ and 1 more", "2026-11-02T04:05:06Z", f"sitemap-etl {__version__}"):
@@ -50,18 +50,18 @@ def test_the_page_names_its_target_its_time_and_the_version() -> None:
 
 @pytest.mark.thorough
 @needs_browser
-def test_the_page_fits_a_phone() -> None:
+def test_the_report_page_fits_a_phone() -> None:
     seen = look(render_check(report()), width=PHONE)
     assert (seen.width, seen.wide) == (PHONE, 0)
 
 
-def test_columns_without_a_value_are_left_out_and_numbers_agree() -> None:
+def test_the_report_page_omits_empty_columns_and_its_numbers_agree() -> None:
     page = Page(render_check(Report([Finding("bom", "a.xml", 1)], [FileStats("a.xml", "urlset", 5, 10)])))
     assert "file warnings kind entries size a.xml" in page.text
     assert [cell["data-of"] for cell in page.tags("td") if "data-of" in cell][:2] == ["occurrence", "file"]
 
 
-def test_the_page_shows_what_was_found_what_to_do_first_and_the_worst_file_first() -> None:
+def test_the_report_page_shows_findings_with_the_most_urgent_and_the_worst_file_first() -> None:
     page = Page(render_check(report()))
     assert page.open == []
     text = page.text
@@ -97,7 +97,7 @@ def test_the_page_shows_what_was_found_what_to_do_first_and_the_worst_file_first
         ([Finding("bom", "a.xml", count=2), Finding("loc-relative", "a.xml")], "bad", "1 error, 2 warnings"),
     ],
 )
-def test_the_colour_and_the_headline_say_how_bad_it_is(findings: list[Finding], tone: str, headline: str) -> None:
+def test_colour_and_headline_show_the_worst_severity(findings: list[Finding], tone: str, headline: str) -> None:
     page = Page(render_check(Report(findings, [FileStats("a.xml", "urlset", 5, 10)])))
     assert [attributes["class"] for attributes in page.tags("header")] == [tone]
     assert headline in page.text
@@ -113,7 +113,7 @@ def test_hostile_text_stays_text_and_the_page_fetches_nothing() -> None:
         assert all((attributes[name] or "").startswith("#") for name in FETCHING & set(attributes)), tag
 
 
-def test_links_within_the_page_lead_somewhere() -> None:
+def test_links_within_the_report_page_have_targets() -> None:
     page = Page(render_check(report()))
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(set(ids)) == len(ids)
@@ -121,7 +121,7 @@ def test_links_within_the_page_lead_somewhere() -> None:
 
 
 @pytest.mark.thorough
-def test_any_set_becomes_a_page_of_bounded_size(tmp_path: Path) -> None:
+def test_the_report_page_has_a_bounded_size_for_any_sitemaps(tmp_path: Path) -> None:
     for number, broken in enumerate(FILES):
         (tmp_path / f"{number:03}-{broken.name}").write_bytes(broken.data)
     found = check([str(tmp_path)], options=Options(now=NOW, max_bytes=1_000_000, examples=None))

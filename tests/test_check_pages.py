@@ -1,4 +1,4 @@
-"""`check --pages`: which pages are visited, what is said of them, and what one check tells the next."""
+"""`check --pages`: which pages are visited, and what is reported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def site() -> Iterator[Website]:
 
 
 def listing(site: Website, *paths: str, lastmod: str = "", at: str = "/sitemap.xml") -> str:
-    """Lists pages in a sitemap; gives its address."""
+    """Add a sitemap that lists pages; return its address."""
     date = f"<lastmod>{lastmod}</lastmod>" if lastmod else ""
     body = urlset("".join(f"<url><loc>{site.root}{path}</loc>{date}</url>\n" for path in paths))
     site.answers[at] = Answer(headers=XML, body=body)
@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[Answer, str]] = {
 }
 
 
-def test_a_page_that_sends_browsers_elsewhere_by_itself_redirects(site: Website) -> None:
+def test_a_page_with_a_client_side_redirect_is_reported_as_redirecting(site: Website) -> None:
     site.answers["/bad"] = Answer(body=document("x", head=REFRESH))
     site.answers["/clock"] = Answer(body=document("x", head='<meta http-equiv="refresh" content="60">'))
     site.answers["/same"] = Answer(body=document("x", head='<meta http-equiv="refresh" content="5;url=/same">'))
@@ -104,9 +104,7 @@ def test_a_page_that_should_not_be_listed_is_reported_with_its_line_and_share(
 
 
 @pytest.mark.parametrize("examples", [None, 2])
-def test_as_many_bad_pages_are_named_in_every_output_as_examples_are_asked_for(
-    site: Website, examples: int | None
-) -> None:
+def test_every_output_names_as_many_bad_pages_as_the_option_examples_says(site: Website, examples: int | None) -> None:
     bad = [f"/bad/{number}" for number in range(3)]
     site.answers |= {path: Answer(404) for path in bad}
     report = checked(listing(site, *bad, *numbered(site, 2)), examples=examples)
@@ -132,7 +130,7 @@ def test_a_page_that_robots_txt_disallows_is_reported_and_not_requested(site: We
     assert "/private/1" not in site.paths()
 
 
-def test_a_page_that_says_what_a_missing_one_says_is_reported(site: Website) -> None:
+def test_a_page_with_the_content_of_a_missing_page_is_reported_as_soft_404(site: Website) -> None:
     site.otherwise = Answer(body=document(f"not found {WORDS}"))
     assert found(checked(listing(site, "/gone", *numbered(site, 3))))["page-soft-404"].count == 1
 
@@ -144,7 +142,7 @@ def test_pages_that_are_alive_have_no_findings(site: Website) -> None:
     assert (report.pages.sampled, report.pages.judged) == (9, 9)
 
 
-def test_without_being_asked_no_page_is_visited(site: Website) -> None:
+def test_no_page_is_visited_by_default(site: Website) -> None:
     report = checked(listing(site, *numbered(site, 3)), pages=0)
     assert not any(path.startswith("/p/") for path in site.paths())
     assert report.pages.sampled == 0
@@ -153,7 +151,7 @@ def test_without_being_asked_no_page_is_visited(site: Website) -> None:
 # --- which pages -------------------------------------------------------------------------------------
 
 
-def test_so_many_pages_of_each_file_are_visited_and_the_same_ones_again(site: Website) -> None:
+def test_the_sample_of_a_file_has_the_requested_size_and_is_repeatable(site: Website) -> None:
     paths = numbered(site, 60)
     files = [listing(site, *paths[at : at + 20], at=f"/s{at}.xml") for at in (0, 20, 40)]
     site.answers["/sitemap.xml"] = Answer(headers=XML, body=index(*files))
@@ -196,7 +194,7 @@ def test_pages_of_text_sitemaps_and_feeds_are_visited_too(site: Website, kind: s
     assert found(checked(site.root + target))["page-status"].count == 1
 
 
-def test_when_the_time_is_over_what_was_not_visited_is_reported(site: Website) -> None:
+def test_pages_that_were_not_visited_in_time_are_reported(site: Website) -> None:
     target = listing(site, *numbered(site, 30))
     report = checked(target, delay=0.4, pages_budget=1.0)
     assert found(report)["page-not-visited"].count >= 20
@@ -204,7 +202,7 @@ def test_when_the_time_is_over_what_was_not_visited_is_reported(site: Website) -
     assert report.exit_code("warning") == int(any(f.severity != "info" for f in report.findings))
 
 
-def test_a_file_of_a_stranger_does_not_lead_to_private_addresses(site: Website, tmp_path: Path) -> None:
+def test_a_public_sitemap_cannot_make_the_check_visit_private_addresses(site: Website, tmp_path: Path) -> None:
     path = tmp_path / "sitemap.xml"
     path.write_bytes(urlset(url(f"{site.root}/p")))
     site.page("/p")
@@ -214,7 +212,7 @@ def test_a_file_of_a_stranger_does_not_lead_to_private_addresses(site: Website, 
         assert found(checked(str(path), **options)) == {}
 
 
-def test_what_is_no_address_of_a_page_takes_no_place_in_the_sample(site: Website) -> None:
+def test_invalid_urls_are_not_sampled(site: Website) -> None:
     numbered(site, 3)
     body = "".join(f"<url><loc>/relative/{n}</loc></url>" for n in range(50))
     body += "".join(f"<url><loc>{site.root}/p/{n}</loc></url>" for n in range(3))
@@ -229,8 +227,8 @@ def reading(name: str, count: int) -> Reading:
 
 
 @pytest.mark.parametrize(("most", "sampled", "left_out"), [(1_000, 50, 0), (20, 10, 0), (5, 5, 0), (3, 3, 2)])
-def test_the_sample_of_all_files_is_bounded_and_shared_among_them(most: int, sampled: int, left_out: int) -> None:
-    live = Live(Options(pages=10), NOW, most=most)
+def test_the_total_sample_is_bounded_and_divided_among_the_files(most: int, sampled: int, left_out: int) -> None:
+    live = Live(Options(pages=10), most=most)
     for n in range(5):
         live.add(reading(f"s{n}", 10))
     with pytest.raises(Stopped):
@@ -240,8 +238,8 @@ def test_the_sample_of_all_files_is_bounded_and_shared_among_them(most: int, sam
     assert told == ([f"a sample has at most 3 pages; {left_out} files have none of them"] if left_out else [])
 
 
-def test_what_was_visited_is_reported_however_the_visits_end(site: Website) -> None:
-    live = Live(Options(pages=10, delay=0.001, jobs=1), NOW)
+def test_visited_pages_are_counted_even_if_the_visits_are_interrupted(site: Website) -> None:
+    live = Live(Options(pages=10, delay=0.001, jobs=1))
     live.add(
         Reading(FileStats("s", "urlset", 9), Place(None), drawn=[Drawn(f"{site.root}/p/{n}", n) for n in range(1, 10)])
     )
@@ -255,7 +253,7 @@ def test_what_was_visited_is_reported_however_the_visits_end(site: Website) -> N
     assert (live.visited.sampled, live.visited.judged + live.visited.unknown) == (9, 3)
 
 
-def test_pages_of_the_target_s_host_get_the_headers_and_the_password_that_were_given(site: Website) -> None:
+def test_pages_on_the_host_of_the_target_get_its_headers_and_password(site: Website) -> None:
     def guarded(asked: Asked) -> Answer:
         return Answer(body=document(f"{WORDS} {asked.path}")) if asked.secret == "Basic dTpw" else Answer(401)
 
@@ -266,13 +264,13 @@ def test_pages_of_the_target_s_host_get_the_headers_and_the_password_that_were_g
     assert (report.pages.sampled, report.pages.judged) == (2, 2)
 
 
-def test_the_end_of_all_time_is_the_end_of_the_visits(site: Website) -> None:
+def test_the_time_limit_of_the_check_ends_the_visits(site: Website) -> None:
     report = checked(listing(site, *numbered(site, 30)), max_time=2.0, delay=0.5)
     assert report.pages.sampled == 30
     assert found(report)["page-not-visited"].count >= 20
 
 
-def test_a_mistake_of_ours_in_the_visits_does_not_lose_what_the_files_have(tmp_path: Path) -> None:
+def test_a_bug_in_the_visits_does_not_lose_the_findings_of_files(tmp_path: Path) -> None:
     class Mistaken(Fetcher):
         def within(self, seconds: float) -> float:
             raise RuntimeError("our own mistake")
@@ -283,108 +281,11 @@ def test_a_mistake_of_ours_in_the_visits_does_not_lose_what_the_files_have(tmp_p
     assert report.exit_code() == 70
 
 
-# --- between two checks ------------------------------------------------------------------------------
-
-LATER = datetime(2026, 11, 25, 12, tzinfo=UTC)
-
-
-def twice(site: Website, folder: Path, before: tuple[str, str], after: tuple[str, str]) -> dict[str, Finding]:
-    """The findings of a second check; each check has (lastmod, what the page says)."""
-    reports = []
-    for now, (lastmod, text) in ((NOW, before), (LATER, after)):
-        site.page("/p", text)
-        reports.append(checked(listing(site, "/p", lastmod=lastmod), now, state=folder / "pages.json"))
-    assert found(reports[0]) == {}
-    return found(reports[1])
-
-
-def test_a_lastmod_that_moved_while_the_page_did_not_change_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-24", WORDS))["page-lastmod-contradicts"]
-    assert "but the page says what it said at 2026-11-21T12:00:00Z" in told.detail
-    assert told.severity == "info"
-
-
-def test_a_page_that_changed_while_its_lastmod_did_not_is_reported(site: Website, tmp_path: Path) -> None:
-    told = twice(site, tmp_path, ("2026-11-01", WORDS), ("2026-11-01", f"{WORDS} and another")).values()
-    assert ["but the page says something else than at" in one.detail for one in told] == [True]
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (("2026-11-01", WORDS), ("2026-11-24", f"{WORDS} and another")),  # both changed
-        (("2026-11-01", WORDS), ("2026-11-01", WORDS)),  # neither did
-        (("2026-11-01", WORDS), ("2026-11-20", WORDS)),  # the sitemap was late: it changed before the first check
-        (("2026-11-21", WORDS), ("2026-11-21", f"{WORDS} and another")),  # later on the same day
-        (("", WORDS), ("", f"{WORDS} and another")),  # no lastmod says anything
-    ],
-)
-def test_an_ambiguous_lastmod_is_not_interpreted(
-    site: Website, tmp_path: Path, before: tuple[str, str], after: tuple[str, str]
-) -> None:
-    assert twice(site, tmp_path, before, after) == {}
-
-
-def test_a_page_that_says_something_else_each_time_contradicts_nothing(site: Website, tmp_path: Path) -> None:
-    count = iter(range(100))
-    target = listing(site, "/p", lastmod="2026-11-01")
-    site.answers["/p"] = lambda _: Answer(body=document(f"{WORDS} {next(count)}"))
-    for now in (NOW, LATER):
-        assert found(checked(target, now, state=tmp_path / "pages.json")) == {}
-
-
-def test_dates_of_a_build_say_nothing_of_single_pages(site: Website) -> None:
+def test_a_last_modified_header_that_all_pages_share_is_not_compared_with_lastmod(site: Website) -> None:
     paths = numbered(site, 8)
     for path in paths:
         site.page(path, Last_Modified="Wed, 01 Jan 2025 00:00:00 GMT")
     assert found(checked(listing(site, *paths, lastmod="2026-11-01"))) == {}
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{}", "[1]", '{"format": 2, "pages": {}}', '{"format": 1, "pages": {"x": [1]}}']
-)
-def test_a_file_that_is_no_state_of_a_check_is_left_alone(site: Website, tmp_path: Path, content: str) -> None:
-    path = tmp_path / "notes.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=r"notes\.json: this file was not written by an earlier check"):
-        checked(listing(site, "/p"), state=path)
-    assert path.read_text() == content
-    assert site.asked == []
-
-
-def test_a_state_in_a_folder_that_is_not_there_is_refused_before_anything_is_read(
-    site: Website, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=r"the folder .* does not exist"):
-        checked(listing(site, "/p"), state=tmp_path / "no" / "pages.json")
-    assert site.asked == []
-
-
-def test_a_state_that_cannot_be_written_loses_no_finding(site: Website, tmp_path: Path) -> None:
-    site.answers["/p"] = Answer(404)
-    state = tmp_path / ("x" * 250)  # beside it there is no room for the longer name of a new file
-    done = call("check", listing(site, "/p"), "--pages", 5, "--state", state, "--json", "--allow-private")
-    assert done.code != 0
-    assert "page-status" in {finding["code"] for finding in done.json["findings"]}
-    assert "it can't be written" in done.err
-    site.page("/p", "fine")
-    done = call("check", listing(site, "/p", lastmod="2026-11-01"), "--pages", 5, "--state", state, "--json")
-    assert (done.code, done.json["exit"]) == (2, 2)
-
-
-def test_a_state_that_cannot_be_read_is_reported(site: Website, tmp_path: Path) -> None:
-    (tmp_path / "pages.json").mkdir()
-    with pytest.raises(ConfigError, match=r"pages\.json: it can't be read"):
-        checked(listing(site, "/p"), state=tmp_path / "pages.json")
-
-
-def test_the_state_holds_what_was_seen_and_no_content(site: Website, tmp_path: Path) -> None:
-    site.page("/p", "a secret price")
-    checked(listing(site, "/p", lastmod="2026-11-01"), state=tmp_path / "pages.json")
-    text = (tmp_path / "pages.json").read_text()
-    assert list(json.loads(text)["pages"]) == [f"{site.root}/p"]
-    assert "secret" not in text
-    assert [path.name for path in tmp_path.iterdir()] == ["pages.json"]
 
 
 # --- as a crawler ------------------------------------------------------------------------------------
@@ -394,7 +295,7 @@ def by_agent(crawler: Answer, ourselves: Answer) -> Callable[[Asked], Answer]:
     return lambda asked: crawler if "Googlebot" in asked.agent else ourselves
 
 
-def test_a_sitemap_that_refuses_only_the_crawler_is_distinguished_from_one_that_refuses_everyone(site: Website) -> None:
+def test_a_sitemap_that_refuses_only_the_crawler_has_its_own_code(site: Website) -> None:
     listing(site, "/p")
     fine = site.answers["/sitemap.xml"]
     assert isinstance(fine, Answer)
@@ -406,7 +307,7 @@ def test_a_sitemap_that_refuses_only_the_crawler_is_distinguished_from_one_that_
     assert set(found(report)) == set()
 
 
-def test_a_sitemap_that_refuses_ourselves_alone_is_reported_and_checked_as_the_crawler(site: Website) -> None:
+def test_a_sitemap_that_refuses_only_sitemap_etl_is_reported_and_read_as_the_crawler(site: Website) -> None:
     listing(site, "/p", "/p")
     fine = site.answers["/sitemap.xml"]
     assert isinstance(fine, Answer)
@@ -415,7 +316,7 @@ def test_a_sitemap_that_refuses_ourselves_alone_is_reported_and_checked_as_the_c
     assert {"checker-refused", "duplicate"} == {f.code for f in report.findings}
 
 
-def test_pages_are_asked_for_as_the_crawler_too(site: Website) -> None:
+def test_pages_are_requested_with_the_user_agent_of_the_crawler(site: Website) -> None:
     site.answers["/p"] = by_agent(Answer(403), Answer(body=document(WORDS)))
     site.page("/q")
     told = found(checked(listing(site, "/p", "/q"), crawler="googlebot"))
@@ -423,7 +324,7 @@ def test_pages_are_asked_for_as_the_crawler_too(site: Website) -> None:
     assert told["crawler-refused"].detail.startswith("1 of all 2 pages (50 %), the first: status 403")
 
 
-def test_the_rules_of_robots_txt_are_those_for_the_crawler(site: Website) -> None:
+def test_the_robots_txt_rules_of_the_chosen_crawler_apply(site: Website) -> None:
     site.answers["/robots.txt"] = Answer(headers=TEXT, body=b"User-agent: bingbot\nDisallow: /p\n")
     site.page("/p")
     target = listing(site, "/p")
@@ -431,7 +332,7 @@ def test_the_rules_of_robots_txt_are_those_for_the_crawler(site: Website) -> Non
     assert checked(target, crawler="googlebot").findings == []
 
 
-def test_a_crawler_that_is_not_known_is_refused() -> None:
+def test_an_unknown_crawler_is_refused() -> None:
     with pytest.raises(ConfigError, match="crawler: expected one of googlebot, bingbot, got 'yahoo'"):
         checked("http://127.0.0.1:1/", crawler="yahoo")
 
@@ -440,10 +341,10 @@ def test_a_crawler_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.thorough
-def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Path) -> None:
+def test_the_command_visits_pages_and_says_how_many(site: Website) -> None:
     target = listing(site, "/bad", "/p")
     site.page("/p")
-    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3", "--state", str(tmp_path / "pages.json"))
+    options = ("--pages", "10", "--pages-budget", "60", "--seed", "3")
     done = call("check", target, *options)
     assert done.code == 1
     assert "page-status" in done.out
@@ -455,12 +356,11 @@ def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--state", "pages.json"), "state: it remembers pages that were visited"),
         (("--as", "yahoo"), "yahoo"),
         (("--pages", "-1"), "--pages"),
     ],
 )
-def test_options_that_make_no_sense_are_reported(options: tuple[str, ...], said: str) -> None:
+def test_invalid_options_for_page_visits_are_reported(options: tuple[str, ...], said: str) -> None:
     done = call("check", "http://127.0.0.1:1/", *options)
     assert done.code == 2
     assert said in done.err

@@ -1,4 +1,4 @@
-"""What a check hands on: the codes and their documentation, the JSON, the exit code, the table on a terminal."""
+"""The results of a check: codes and their documentation, JSON, exit code, table on a terminal."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 
 TOLD_ELSEWHERE = {
-    "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
-    "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_given_up_for_all_of_its_files"),
+    "unreachable": (test_check_web, "test_an_unreachable_server_is_a_finding"),
+    "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_abandoned_for_all_its_files"),
     "redirect": (test_check_web, "test_a_redirect_is_followed_and_reported"),
-    "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
+    "private-address": (test_check_web, "test_a_public_sitemap_cannot_make_the_check_request_private_addresses"),
     "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_reported"),
-    "target-invalid": (test_check_edges, "test_an_invalid_target_is_reported_beside_the_others"),
-    "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
-    "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
-    "partly-read": (test_check_files, "test_no_more_than_the_limit_is_unpacked_and_that_is_reported"),
+    "target-invalid": (test_check_edges, "test_an_invalid_target_is_reported_along_with_the_others"),
+    "defect": (test_check_edges, "test_a_failure_to_read_one_file_is_a_finding_of_that_file"),
+    "not-finished": (test_check_edges, "test_when_max_time_ends_the_report_has_checked_files_and_names_the_rest"),
+    "partly-read": (test_check_files, "test_decompression_stops_at_the_limit_and_is_reported"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
     **dict.fromkeys(
         test_check_pages.FAULTS,
         (test_check_pages, "test_a_page_that_should_not_be_listed_is_reported_with_its_line_and_share"),
     ),
     "page-blocked-by-robots": (test_check_pages, "test_a_page_that_robots_txt_disallows_is_reported_and_not_requested"),
-    "page-soft-404": (test_check_pages, "test_a_page_that_says_what_a_missing_one_says_is_reported"),
-    "page-not-visited": (test_check_pages, "test_when_the_time_is_over_what_was_not_visited_is_reported"),
+    "page-soft-404": (test_check_pages, "test_a_page_with_the_content_of_a_missing_page_is_reported_as_soft_404"),
+    "page-not-visited": (test_check_pages, "test_pages_that_were_not_visited_in_time_are_reported"),
     "crawler-refused": (
         test_check_pages,
-        "test_a_sitemap_that_refuses_only_the_crawler_is_distinguished_from_one_that_refuses_everyone",
+        "test_a_sitemap_that_refuses_only_the_crawler_has_its_own_code",
     ),
     "checker-refused": (
         test_check_pages,
-        "test_a_sitemap_that_refuses_ourselves_alone_is_reported_and_checked_as_the_crawler",
+        "test_a_sitemap_that_refuses_only_sitemap_etl_is_reported_and_read_as_the_crawler",
     ),
 }
 """Codes that a table can't show: where a test of its own does."""
@@ -87,7 +87,7 @@ def test_every_code_is_triggered_by_a_test() -> None:
     assert all(hasattr(module, name) for module, name in TOLD_ELSEWHERE.values())
 
 
-def test_the_page_of_codes_has_a_section_for_each_code_when_the_documentation_is_built(tmp_path: Path) -> None:
+def test_the_built_documentation_has_a_section_for_each_code(tmp_path: Path) -> None:
     built = tmp_path / "check-codes.md"
     subprocess.run(
         [sys.executable, "-m", "sitemap_etl.check", str(REFERENCE / "check-codes.md"), str(built)], check=True
@@ -96,7 +96,7 @@ def test_the_page_of_codes_has_a_section_for_each_code_when_the_documentation_is
     assert headings == [f"### `{code}`" for codes in GROUPS.values() for code in codes]
 
 
-def test_codes_are_unique_and_say_how_to_fix() -> None:
+def test_codes_are_unique_and_say_how_to_fix_the_problem() -> None:
     assert sum(len(codes) for codes in GROUPS.values()) == len(CODES)
     for code in CODES.values():
         assert code.code == code.code.lower()
@@ -114,12 +114,14 @@ def report(*codes: str) -> Report:
     ("codes", "on_error", "on_warning"),
     [((), 0, 0), (("loc-tracking",), 0, 0), (("bom",), 0, 1), (("loc-relative", "bom"), 1, 1)],
 )
-def test_the_exit_code_is_1_from_the_severity_asked_for(codes: tuple[str, ...], on_error: int, on_warning: int) -> None:
+def test_the_exit_code_is_1_from_the_severity_of_fail_on(
+    codes: tuple[str, ...], on_error: int, on_warning: int
+) -> None:
     assert (report(*codes).exit_code("error"), report(*codes).exit_code("warning")) == (on_error, on_warning)
 
 
 def strict(part: object) -> object:
-    """The schema without room for a key that it does not name."""
+    """Return the schema without additional keys."""
     if isinstance(part, list):
         return [strict(one) for one in part]
     if not isinstance(part, dict):
@@ -129,12 +131,12 @@ def strict(part: object) -> object:
 
 
 def valid(told: dict[str, object]) -> dict[str, object]:
-    """What `--json` prints, held against the schema: each key is in it."""
+    """Return the JSON of `--json` after validating it: the schema has each key."""
     jsonschema.Draft202012Validator(strict(schema())).validate(told)  # type: ignore[arg-type]
     return told
 
 
-def test_the_json_holds_everything(tmp_path: Path) -> None:
+def test_the_json_has_every_finding_and_file(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_bytes(index("https://shop.example/a.xml"))
     (tmp_path / "a.xml").write_bytes(urlset(url() + "\n" + url("/b") + "\n" + url("/c")))
     found = json.loads(json.dumps(check([str(tmp_path)], options=Options(now=NOW, examples=9)).to_json()))
@@ -172,7 +174,7 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
     assert {f["kind"] for f in found["files"]} == {"index", "urlset"}
 
 
-def test_every_report_fits_the_schema(tmp_path: Path) -> None:
+def test_every_json_report_matches_the_schema(tmp_path: Path) -> None:
     for number, broken in enumerate(FILES):
         (tmp_path / f"{number:03}-{broken.name}").write_bytes(broken.data)
     told = check([str(tmp_path)], options=Options(now=NOW, max_bytes=1_000_000)).to_json()
@@ -187,7 +189,7 @@ def test_every_key_of_the_json_is_described() -> None:
     assert [path for path in described if f"| `{path}` |" not in text] == []
 
 
-def test_the_same_set_gives_the_same_report(tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_report(tmp_path: Path) -> None:
     for number, broken in enumerate(FILES[:40]):
         (tmp_path / f"{number:02}-{broken.name}").write_bytes(broken.data)
     one, other = (check([str(tmp_path)], options=Options(now=NOW, jobs=jobs)).to_json() for jobs in (1, 4))
@@ -239,23 +241,23 @@ def test_no_line_is_longer_than_80_columns(tmp_path: Path, *, by_file: bool) -> 
         assert all(len(line) <= 80 for line in advice)
 
 
-def test_what_keeps_a_file_from_being_read_is_to_be_fixed_first() -> None:
+def test_advice_begins_with_findings_that_keep_files_from_being_read() -> None:
     found = Report([Finding("loc-relative", "a.xml", 1, 1, "/b", 900), Finding("xml-malformed", "b.xml", 4)])
     assert "Start with xml-malformed" in printed(found)
 
 
-def test_faults_that_lose_files_come_before_urls_and_these_before_ignored_values() -> None:
+def test_findings_that_lose_files_precede_those_that_lose_urls_or_values() -> None:
     many = [Finding("priority-invalid", "a.xml", 1, count=9000), Finding("loc-relative", "a.xml", 1, count=90)]
     found = Report([*many, Finding("index-file-missing", "sitemap.xml", 4)])
     assert [total.code for total in found.codes()] == ["index-file-missing", "loc-relative", "priority-invalid"]
     assert "Start with index-file-missing" in printed(found)
 
 
-def test_faults_that_no_reader_rejects_are_warnings() -> None:
+def test_faults_that_every_reader_accepts_are_warnings() -> None:
     assert {CODES[code].severity for code in ("element-order", "feed-incomplete")} == {"warning"}
 
 
-def test_file_by_file_many_with_the_same_faults_are_counted_and_files_are_what_is_counted() -> None:
+def test_the_report_by_file_counts_further_files_with_the_same_faults() -> None:
     twice = [Finding("prefix-undeclared", f"{n}.xml", detail=detail) for n in range(500) for detail in ("a", "b")]
     found = Report(twice, [FileStats(f"{n}.xml", "urlset") for n in range(500)])
     text = printed(found, by_file=True)
@@ -265,7 +267,7 @@ def test_file_by_file_many_with_the_same_faults_are_counted_and_files_are_what_i
     assert "more files" not in printed(found)
 
 
-def test_the_urls_that_are_affected_are_counted_once_each(tmp_path: Path) -> None:
+def test_each_affected_url_is_counted_once(tmp_path: Path) -> None:
     rows = (
         url("/a", "<priority>2</priority><lastmod>soon</lastmod>") + url("/b") + url() + url("https://shop.example/d")
     )
@@ -286,12 +288,12 @@ def test_a_fault_whose_urls_are_not_all_known_makes_the_number_a_lower_bound() -
     assert "1 file could not be read; its URLs are not counted." in printed(unread)
 
 
-def test_an_info_affects_no_url() -> None:
+def test_a_finding_of_severity_info_affects_no_url() -> None:
     found = Report([Finding("loc-tracking", "a.xml", 3, None, "x", 20)], [FileStats("a.xml", "urlset", 50)])
     assert found.affected().urls == 0
 
 
-def test_as_many_examples_are_kept_as_are_asked_for_the_first_ones_first() -> None:
+def test_the_first_examples_are_kept_up_to_the_requested_number() -> None:
     data = b"one\ntwo\nthree\n"
     for number, wanted in ((1, ["one"]), (2, ["one", "two"]), (9, ["one", "two", "three"])):
         faults = Faults("a.txt", Lines(data), examples=number)
@@ -310,6 +312,6 @@ def test_a_set_without_faults_says_so_in_one_line() -> None:
     assert len(text.splitlines()) == 1
 
 
-def test_terminal_sequences_in_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
+def test_escape_sequences_in_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "sitemap.txt").write_bytes(b"https://shop.example/a\nnot a url \x1b[2J\n")
     assert "\x1b" not in printed(check([str(tmp_path)], options=Options(now=NOW)))

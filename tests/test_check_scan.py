@@ -1,4 +1,4 @@
-"""The columns of a document agree with what an XML parser reads, whatever the text and the writing."""
+"""The columns of a document agree with an XML parser, whatever the text and its notation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAGS = st.sampled_from(["loc", "lastmod", "x:loc", "a-very-long-element-name-tha
 
 @st.composite
 def contents(draw: st.DrawFn) -> str:
-    """Text as a writer may put it: escaped, by number, in CDATA, with comments in between, ">" as it is."""
+    """Return text in the notations of writers: escaped, by number, in CDATA, with comments, with ">" unescaped."""
     text = draw(TEXT)
     how = draw(st.sampled_from(["escaped", "numbers", "cdata", "comment", "raw"]))
     if how == "numbers":
@@ -50,7 +50,7 @@ def elements(draw: st.DrawFn, depth: int = 3) -> str:
 
 @pytest.mark.thorough
 @given(st.lists(elements(), max_size=5), st.sampled_from(["", "<?pi <x> ?>\n", "<!-- <a> -->"]))
-def test_elements_names_texts_and_lines_are_those_of_a_parser(inner: list[str], before: str) -> None:
+def test_the_scanner_finds_the_same_elements_texts_and_lines_as_a_parser(inner: list[str], before: str) -> None:
     data = f'{before}<urlset xmlns="{NS}" xmlns:x="urn:x">\n{chr(10).join(inner)}</urlset>'.encode()
     tree = etree.fromstring(data, etree.XMLParser(remove_comments=True, remove_pis=True))
     expected = list(tree.iter())
@@ -68,13 +68,13 @@ def test_elements_names_texts_and_lines_are_those_of_a_parser(inner: list[str], 
 
 
 @given(contents())
-def test_one_text_is_resolved_as_a_column_is(text: str) -> None:
+def test_entities_are_resolved_alike_in_one_text_and_in_a_column(text: str) -> None:
     expected = "".join(etree.fromstring(f"<a>{text}</a>").itertext())
     if "<![CDATA[" not in text and "<!--" not in text:
         assert resolved_text(text) == expected.strip()
 
 
-def test_text_between_elements_is_a_stray() -> None:
+def test_text_between_elements_is_reported_as_stray() -> None:
     found = scan(flat(b"<a>one<b>two</b>\n<!-- no -->three<c/></a>"))
     assert [text for _, text in found.strays] == ["one", "three"]
 
@@ -88,13 +88,13 @@ def test_text_between_elements_is_a_stray() -> None:
         b'<a xmlns="urn:a" xmlns:ns0="urn:c"><image:b xmlns:image="urn:b"/><image:c xmlns:image="urn:d"/><ns0:e/></a>',
     ],
 )
-def test_namespaces_that_move_around_are_put_on_the_root(data: bytes) -> None:
+def test_namespaces_declared_on_inner_elements_are_moved_to_the_root(data: bytes) -> None:
     fixed = flat(data)
     expected = [e.tag if "{" in e.tag else f"{{}}{e.tag}" for e in etree.fromstring(data).iter()]
     found = scan(fixed)
     assert [f"{{{found.names[n].uri}}}{found.names[n].local}" for n in found.name] == expected
 
 
-def test_a_document_with_one_meaning_for_each_prefix_stays_as_it_is() -> None:
+def test_a_document_with_unambiguous_prefixes_is_not_rewritten() -> None:
     data = b'<a xmlns="urn:a"><x:b xmlns:x="urn:b"/><x:b xmlns:x="urn:b"/><c>xmlns="urn:c"</c></a>'
     assert flat(data).data is data

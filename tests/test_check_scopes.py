@@ -1,4 +1,4 @@
-"""`check` reports what strict parsers refuse: prefixes outside of their scope, and doubled declarations."""
+"""`check` reports what strict parsers refuse: prefixes outside of their scope, and repeated declarations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def codes(path: Path, text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", OUTSIDE)
-def test_a_prefix_that_is_used_outside_of_its_element_is_undeclared(tmp_path: Path, kind: str) -> None:
+def test_a_prefix_used_outside_the_element_that_declares_it_is_undeclared(tmp_path: Path, kind: str) -> None:
     body = "".join(f"<url>{entry}</url>\n" for entry in OUTSIDE[kind])
     text = f'<urlset xmlns="{SITEMAP}">\n{body}</urlset>'
     with pytest.raises(expat.ExpatError, match="unbound prefix"):
@@ -53,7 +53,7 @@ def test_a_prefix_that_is_used_outside_of_its_element_is_undeclared(tmp_path: Pa
     assert "prefix-undeclared" in codes(tmp_path / "sitemap.xml", text)
 
 
-def test_a_prefix_that_is_declared_by_each_element_is_fine(tmp_path: Path) -> None:
+def test_a_prefix_declared_by_each_element_has_no_finding(tmp_path: Path) -> None:
     body = "".join(f"<url>{LOC.format(n)}{picture(n, DECLARED)}</url>\n" for n in range(5))
     assert codes(tmp_path / "sitemap.xml", f'<urlset xmlns="{SITEMAP}">\n{body}</urlset>') == set()
 
@@ -61,7 +61,7 @@ def test_a_prefix_that_is_declared_by_each_element_is_fine(tmp_path: Path) -> No
 @pytest.mark.parametrize("first", [XMLNS, XML, "", SITEMAP])
 @pytest.mark.parametrize("name", ["xmlns", "xmlns:xml", "xmlns:xmlns", "xmlns:i"])
 @pytest.mark.parametrize("root", ["urlset", "sitemapindex", "rss"])
-def test_a_doubled_declaration_is_malformed(tmp_path: Path, name: str, first: str, root: str) -> None:
+def test_a_repeated_namespace_declaration_is_malformed_xml(tmp_path: Path, name: str, first: str, root: str) -> None:
     entry = {"urlset": "url", "sitemapindex": "sitemap", "rss": "channel"}[root]
     text = f'<{root} {name}="{first}" {name}="{SITEMAP}"><{entry}>{LOC.format("")}</{entry}></{root}>'
     found = codes(tmp_path / "sitemap.xml", text)
@@ -91,7 +91,7 @@ def test_a_host_that_refuses_connections_is_unreachable(path: str, robots: bool)
     assert report.exit_code() != 0
 
 
-def test_the_exit_code_is_the_one_of_a_sitemap() -> None:
+def test_an_unreachable_home_page_ends_with_exit_code_3() -> None:
     assert call("check", f"http://127.0.0.1:{closed_port()}/").code == 3
 
 

@@ -1,4 +1,4 @@
-"""Folders and buckets: what index, files and robots.txt say of each other, and what stands in several files."""
+"""Folders and buckets: relations between index, files and robots.txt, and URLs in several files."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def found(report: Report, folder: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("broken", SETS, ids=lambda b: b.what)
-def test_a_broken_set_gives_the_codes_of_its_faults_and_no_others(broken: BrokenSet, tmp_path: Path) -> None:
+def test_broken_files_together_have_the_codes_of_their_faults_and_no_others(broken: BrokenSet, tmp_path: Path) -> None:
     assert found(checked(tmp_path, broken.files), tmp_path) == broken.found
 
 
-def test_two_spellings_of_a_page_are_found_across_files(tmp_path: Path) -> None:
+def test_two_spellings_of_a_url_are_found_across_files(tmp_path: Path) -> None:
     site = "https://shop.example"
     files = {
         "a.xml": urlset("".join(url(f"{site}/{n}") for n in range(5)) + url(f"{site}/x/") + url(f"{site}/x")),
@@ -76,7 +76,7 @@ def test_two_spellings_of_a_page_are_found_across_files(tmp_path: Path) -> None:
     assert slashes["b.xml"].line is not None
 
 
-def test_spellings_are_not_compared_between_forms_of_the_same_pages(tmp_path: Path) -> None:
+def test_spellings_are_not_compared_between_xml_and_text_sitemaps_of_the_same_pages(tmp_path: Path) -> None:
     site = "https://shop.example"
     files = {"a.xml": urlset(url(f"{site}/a")), "a.txt": f"{site}/a/\n".encode()}
     assert "loc-slash" not in {f.code for f in checked(tmp_path, files).findings}
@@ -96,8 +96,8 @@ WHOLE = {
 }
 
 
-def test_a_whole_set_has_no_findings(tmp_path: Path) -> None:
-    """URLs above the sitemap's folder are fine where robots.txt names its index; key files are no sitemaps."""
+def test_a_complete_valid_set_has_no_findings(tmp_path: Path) -> None:
+    """URLs above the sitemap's folder are valid if robots.txt names its index; key files are not sitemaps."""
     report = checked(tmp_path, WHOLE)
     assert report.findings == []
     assert [(s.kind, s.rows) for s in report.files] == [
@@ -109,22 +109,22 @@ def test_a_whole_set_has_no_findings(tmp_path: Path) -> None:
     ]
 
 
-def test_an_index_given_alone_is_followed_to_the_files_beside_it(tmp_path: Path) -> None:
+def test_an_index_given_alone_is_followed_to_files_in_its_folder(tmp_path: Path) -> None:
     report = checked(tmp_path, WHOLE, "maps/sitemap.xml")
     assert len(report.files) == 3
     assert {f.code for f in report.findings} == {"out-of-scope"}  # nothing here says that robots.txt names it
 
 
-def test_several_targets_are_one_set(tmp_path: Path) -> None:
+def test_several_targets_are_checked_together(tmp_path: Path) -> None:
     assert checked(tmp_path, WHOLE, "maps", "robots.txt").findings == []
 
 
-def test_an_index_whose_files_are_elsewhere_is_said_to_be_alone(tmp_path: Path) -> None:
+def test_an_index_whose_files_are_not_local_is_reported_as_not_followed(tmp_path: Path) -> None:
     report = checked(tmp_path, {"sitemap.xml": index(A, B)}, "sitemap.xml")
     assert [(f.code, f.severity, f.line) for f in report.findings] == [("not-followed", "info", 3)]
 
 
-def test_nothing_is_followed_if_it_is_not_wanted(tmp_path: Path) -> None:
+def test_no_listed_file_is_read_with_no_follow(tmp_path: Path) -> None:
     report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": b"<"}, "sitemap.xml", follow=False)
     assert (report.findings, len(report.files)) == ([], 1)
 
@@ -145,8 +145,8 @@ def test_an_index_cannot_lead_out_of_its_folder(tmp_path: Path) -> None:
     }
 
 
-def test_views_show_again_what_others_list(tmp_path: Path) -> None:
-    """News, and a file all of whose URLs stand in others, are no duplicates."""
+def test_pages_that_views_repeat_are_not_duplicates(tmp_path: Path) -> None:
+    """News, and a file whose URLs are all in others, are not duplicates."""
     files = {
         "sitemap.xml": index(*[f"https://shop.example/{n}.xml" for n in ("products", "articles", "recent", "news")]),
         "products.xml": urlset(urls(40)),
@@ -179,7 +179,7 @@ def test_a_duplicate_across_files_shows_its_url_line_and_the_other_file(tmp_path
 
 
 def test_a_file_that_repeats_another_is_a_view_only_if_it_shows_why(tmp_path: Path) -> None:
-    """By its name, by what it adds, or because it has the latest pages: not because its URLs stand elsewhere."""
+    """Views are recognized by name, by what they add, or by having the latest pages, and not by repeated URLs."""
     picture = "<image:image><image:loc>https://cdn.example/1.jpg</image:loc></image:image>"
     files = {"products.xml": urlset(urls(40)), "products-old.xml": urlset(urls(30))}
     (finding,) = checked(tmp_path / "old", files).findings
@@ -200,7 +200,7 @@ def test_a_file_that_repeats_another_is_a_view_only_if_it_shows_why(tmp_path: Pa
     assert found(checked(tmp_path / "older", files), tmp_path / "older") == {("duplicate-across", "selection.xml")}
 
 
-def test_what_a_folder_cannot_hold_is_not_missing_there(tmp_path: Path) -> None:
+def test_files_with_urls_outside_the_folder_are_not_reported_as_missing(tmp_path: Path) -> None:
     """Files of other hosts, and above the folder's address, were not given."""
     robots = f"Sitemap: {A}\nSitemap: https://blog.example/sitemap.xml\n".encode()
     assert found(checked(tmp_path / "one", {"robots.txt": robots, "a.xml": FINE}), tmp_path / "one") == set()
@@ -223,7 +223,7 @@ def test_what_a_folder_cannot_hold_is_not_missing_there(tmp_path: Path) -> None:
         (None, "https://shop.example/srv/www/htdocs/s1.xml", False),
     ],
 )
-def test_a_listed_file_is_found_by_its_address_if_the_address_of_the_folder_is_known(
+def test_a_listed_file_is_found_in_a_folder_whose_public_address_is_given(
     tmp_path: Path, at: str | None, listed: str, missing: bool
 ) -> None:
     files = {"sitemap.xml": index(listed), "s1.xml": FINE}
@@ -245,7 +245,7 @@ ITSELF: dict[str, tuple[str, list[str], str | None]] = {
 
 
 @pytest.mark.parametrize(("name", "listed", "at"), ITSELF.values(), ids=ITSELF)
-def test_an_index_that_lists_itself_does_not_get_the_advice_to_publish_it(
+def test_an_index_that_lists_itself_is_reported_as_nested_and_not_as_missing(
     tmp_path: Path, name: str, listed: list[str], at: str | None
 ) -> None:
     page = url(f"{MAPS}a", SELF.replace(A[:-4], f"{MAPS}a") + link("de", f"{MAPS}de"))
@@ -275,14 +275,14 @@ def test_an_index_that_lists_itself_does_not_get_the_advice_to_publish_it(
         ([A, "https://shop.example/blog/sitemap.xml"], "https://shop.example/"),
     ],
 )
-def test_a_missing_index_that_is_called_like_this_one_is_missing(
+def test_a_missing_index_in_another_folder_with_the_same_name_is_reported(
     tmp_path: Path, listed: list[str], at: str | None
 ) -> None:
     report = checked(tmp_path, {"sitemap.xml": index(*listed), "a.xml": FINE}, at=at)
     assert {f.code for f in report.findings} - {"file-not-listed"} == {"index-file-missing"}
 
 
-def test_an_index_on_standard_input_may_list_itself() -> None:
+def test_an_index_on_standard_input_that_lists_itself_is_recognized() -> None:
     options = Options(now=NOW, at=MAP, open_stdin=lambda: BytesIO(index(MAP, A)), robots=False)
     report = check(["-"], options=options)
     assert [(f.code, f.detail) for f in report.findings] == [
@@ -292,7 +292,7 @@ def test_an_index_on_standard_input_may_list_itself() -> None:
 
 
 def test_pages_of_files_that_were_not_read_are_not_missing(tmp_path: Path) -> None:
-    """An alternate may be listed in the file that is missing; without one, it is said to be in none."""
+    """An alternate may be listed in the missing file; if all files are there, it is reported."""
     page = urlset(url(more=SELF + link("de", "https://shop.example/de")), XHTML)
     files = {"sitemap.xml": index(A, B), "a.xml": page}
     assert found(checked(tmp_path / "one", files), tmp_path / "one") == {("index-file-missing", "sitemap.xml")}
@@ -303,20 +303,20 @@ def test_pages_of_files_that_were_not_read_are_not_missing(tmp_path: Path) -> No
     assert found(checked(tmp_path / "three", files), tmp_path / "three") == {("xml-malformed", "sitemap.xml")}
 
 
-def test_return_links_are_found_in_other_files(tmp_path: Path) -> None:
+def test_return_links_of_alternates_are_found_in_other_files(tmp_path: Path) -> None:
     pages = [f"https://shop.example/{tag}/?a=1&amp;b=2" for tag in ("en", "de")]
     both = "".join(link(tag, page) for tag, page in zip(("en", "de"), pages, strict=True))
     files = {f"{n}.xml": urlset(url(page, both), XHTML) for n, page in enumerate(pages)}
     assert found(checked(tmp_path, files), tmp_path) == set()
 
 
-def test_an_index_given_with_its_address_is_held_to_it(tmp_path: Path) -> None:
-    """The public address of a folder decides which hosts and folders are the set's own."""
+def test_the_option_at_decides_which_hosts_are_foreign(tmp_path: Path) -> None:
+    """The public address of a folder decides which hosts and folders belong to the set."""
     report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": urlset(url())}, at="https://www.shop.example/")
     assert ("foreign-host", "a.xml") in found(report, tmp_path)
 
 
-def test_a_robots_txt_vouches_for_another_host_only_if_the_file_is_that_host_s(tmp_path: Path) -> None:
+def test_robots_txt_permits_urls_of_another_host_only_if_it_is_from_that_host(tmp_path: Path) -> None:
     robots = f"Sitemap: {MAP}\n".encode()
     files = {"robots.txt": robots, "sitemap.xml": urlset(url("https://pages.example/a"))}
     assert found(checked(tmp_path / "one", files), tmp_path / "one") == set()
@@ -324,8 +324,8 @@ def test_a_robots_txt_vouches_for_another_host_only_if_the_file_is_that_host_s(t
     assert found(checked(tmp_path / "two", files), tmp_path / "two") == {("foreign-host", "sitemap.xml")}
 
 
-def test_what_a_run_is_compared_with_is_what_is_checked(tmp_path: Path) -> None:
-    """One way through a set: the listing has the files that the check has, without their judgement."""
+def test_listings_for_comparison_have_the_same_files_and_rows_as_the_check(tmp_path: Path) -> None:
+    """The listing has the same files as the check, without findings."""
     report = checked(tmp_path, WHOLE)
     listed = list(listings(str(tmp_path), Options()))
     assert [(one.name, one.rows.num_rows, one.problem) for one in listed] == [
@@ -336,7 +336,7 @@ def test_what_a_run_is_compared_with_is_what_is_checked(tmp_path: Path) -> None:
     assert dated.rows["lastmod"].to_pylist()[:2] == ["2026-11-09", "2026-11-10"]
 
 
-def test_a_listing_follows_an_index_in_an_index_and_names_what_it_could_not_read(tmp_path: Path) -> None:
+def test_a_listing_follows_nested_indexes_and_names_files_it_could_not_read(tmp_path: Path) -> None:
     files = {
         "sitemap.xml": index(A, B, "https://shop.example/gone.xml"),
         "a.xml": index("https://shop.example/c.xml"),
@@ -362,9 +362,7 @@ def test_a_listing_follows_an_index_in_an_index_and_names_what_it_could_not_read
 
 @pytest.mark.parametrize(("target", "first", "files"), [("folder", 10, 10), ("sitemap.xml", 9, 9), ("web", 2, 11)])
 @pytest.mark.parametrize("jobs", [1, 4])
-def test_progress_counts_each_file_once_and_forgets_none(
-    tmp_path: Path, target: str, first: int, files: int, jobs: int
-) -> None:
+def test_progress_counts_every_file_once(tmp_path: Path, target: str, first: int, files: int, jobs: int) -> None:
     steps: list[tuple[str, int, int]] = []
     with website() as site:
         names = [f"{n}.xml" for n in range(8)]
@@ -391,7 +389,7 @@ class Stat:
 
 @dataclass
 class Bucket:
-    """A bucket in memory: what `open_s3` must give."""
+    """A bucket in memory, for `open_s3`."""
 
     objects: dict[str, bytes]
 
@@ -423,7 +421,7 @@ def test_a_bucket_is_read_like_a_folder() -> None:
     assert [s.rows for s in one.files] == [2, 30, 30]
 
 
-def test_the_package_s_own_storage_can_be_plugged_in(tmp_path: Path) -> None:
+def test_check_can_read_through_the_storage_of_the_package(tmp_path: Path) -> None:
     from sitemap_etl.storage import open_storage
 
     for key, data in WHOLE.items():
@@ -434,8 +432,8 @@ def test_the_package_s_own_storage_can_be_plugged_in(tmp_path: Path) -> None:
     assert len(check(["s3://bucket/maps/sitemap.xml"], options=options).files) == 3
 
 
-def test_rows_go_to_disk_and_come_back_in_the_same_buckets(tmp_path: Path) -> None:
-    """What is compared bucket by bucket is the same in memory and on disk."""
+def test_rows_spilled_to_disk_are_in_the_same_buckets_as_in_memory(tmp_path: Path) -> None:
+    """Values compared bucket by bucket are the same in memory and on disk."""
     keys = np.random.default_rng(7).integers(0, 2**63, 5000).astype(np.uint64)
     few, many = (Spill(np.dtype("<u8"), tmp_path, name, held=held) for name, held in (("few", 10**6), ("many", 100)))
     for part in np.array_split(keys, 50):

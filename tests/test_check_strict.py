@@ -1,4 +1,4 @@
-"""`check` against lxml and Expat over mutants of a sitemap: a file that one of them rejects is never called clean."""
+"""`check` against lxml and Expat for mutants of a sitemap: a file that one of them rejects has a finding."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expat_rejects(data: bytes) -> bool:
 
 
 def errors(folder: Path, *files: bytes) -> list[set[str]]:
-    """The codes of the faults that keep readers from a file, or some of them, as `check` finds them."""
+    """Return the codes of faults that keep readers from a file, as `check` finds them."""
     names = [folder / f"{number}.xml" for number in range(len(files))]
     for name, data in zip(names, files, strict=True):
         name.write_bytes(data)
@@ -77,7 +77,7 @@ TOKENS = {
 
 
 def mutant(random_: random.Random, kind: str) -> str:
-    """A document in which tokens of a kind replace, or stand between, characters of the part they belong to."""
+    """Return a document in which tokens of a kind replace, or are inserted between, characters of their part."""
     parts = {"head": HEAD, "root": ROOT, "entry": ENTRY, "doctype": DOCTYPE}
     part = {
         "declaration": "head",
@@ -134,7 +134,7 @@ SYNTAX = frozenset({"xml-declaration", "xml-malformed", "namespace-declaration",
 
 
 class Choices(random.Random):
-    """A source of chance that knows what was chosen by it."""
+    """A random source that records what it chose."""
 
     def __init__(self, seed: str) -> None:
         super().__init__(seed)
@@ -147,7 +147,7 @@ class Choices(random.Random):
 
 
 def compare(kind: str, number: int, folder: Path) -> set[object]:
-    """Compare this many mutants of a kind. Return the tokens, encodings and codecs that they were made of."""
+    """Compare this many mutants of a kind. Return their tokens, encodings and codecs."""
     random_ = Choices(f"{kind} {number}")
     rejected = 0
     for _ in range(0, number, 100):
@@ -165,14 +165,14 @@ KINDS = [*TOKENS, "encoding"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_check_and_strict_parsers_agree_on_mutants(kind: str, tmp_path: Path) -> None:
+def test_check_and_strict_parsers_agree_on_damaged_files(kind: str, tmp_path: Path) -> None:
     compare(kind, 100, tmp_path)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", KINDS)
-def test_check_and_strict_parsers_agree_on_mutants_with_every_token(kind: str, tmp_path: Path) -> None:
+def test_check_and_strict_parsers_agree_on_damaged_files_with_every_token(kind: str, tmp_path: Path) -> None:
     used = compare(kind, 5000 if ALL else 600, tmp_path)
     assert used >= ({*ENCODINGS, *CODECS} if kind == "encoding" else set(TOKENS[kind]))
 
@@ -205,14 +205,14 @@ def test_a_malformed_declaration_is_reported_and_the_entries_are_still_checked(h
         ('xmlns:xml="urn:a"', "namespace-declaration"),
     ],
 )
-def test_a_wrong_namespace_on_the_root_is_reported_with_its_place(attribute: str, code: str, tmp_path: Path) -> None:
+def test_a_wrong_namespace_on_the_root_is_reported_with_its_line(attribute: str, code: str, tmp_path: Path) -> None:
     path = tmp_path / "sitemap.xml"
     path.write_text(document(root=f"<urlset {XMLNS} {IMAGE} {attribute}>"), encoding="utf-8")
     (found,) = (f for f in check([str(path)], options=Options()).findings if f.code in SYNTAX)
     assert (found.code, found.line, found.count) == (code, 2, 1)
 
 
-def test_a_prefix_is_only_known_inside_the_element_that_declares_it(tmp_path: Path) -> None:
+def test_a_prefix_is_only_declared_inside_its_element(tmp_path: Path) -> None:
     inside = '<url xmlns:p="urn:a" p:x="1"><loc>https://shop.example/a</loc></url>'
     assert errors(tmp_path, document(entry=inside).encode()) == [set()]
     after = inside + '<url p:x="1"><loc>https://shop.example/b</loc></url>'

@@ -1,4 +1,4 @@
-"""What is given to a check: every target is told of, is read once, and within the limits of the whole check."""
+"""Targets of a check: every target is reported, read once, and within the limits of the whole check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def found(report: Report) -> list[tuple[str, str]]:
 # --- targets without a file ---
 
 
-def test_a_folder_without_sitemaps_is_reported_beside_another_target(tmp_path: Path) -> None:
+def test_a_folder_without_sitemaps_is_reported_along_with_another_target(tmp_path: Path) -> None:
     (tmp_path / "public-empty").mkdir()
     (tmp_path / "s.xml").write_bytes(FINE)
     report = checked(tmp_path / "public-empty", tmp_path / "s.xml")
@@ -43,7 +43,7 @@ def test_a_folder_without_sitemaps_is_reported_beside_another_target(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["typo.xml", "no/such/prefix", "nothing/"])
-def test_an_object_that_is_not_there_is_reported_as_a_target(
+def test_a_missing_object_is_reported_as_a_missing_target(
     name: str,
     s3: S3Server,  # noqa: F811
     bucket: str,  # noqa: F811
@@ -74,7 +74,7 @@ def test_a_prefix_without_sitemaps_is_reported(s3: S3Server, bucket: str, tmp_pa
 
 
 def poured(path: Path, data: bytes) -> None:
-    """A named pipe into which somebody writes this, once."""
+    """Return a named pipe into which this is written once."""
 
     def write() -> None:
         with suppress(BrokenPipeError):  # who reads may have had enough
@@ -121,7 +121,7 @@ def test_no_more_files_of_a_folder_are_read_than_allowed(tmp_path: Path) -> None
     assert checked(tmp_path, max_files=5).findings == []
 
 
-def test_the_limit_of_files_holds_for_all_targets_and_one_given_twice_counts_once(tmp_path: Path) -> None:
+def test_the_limit_of_files_applies_to_all_targets_and_counts_repeated_ones_once(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"s{n}.xml").write_bytes(urlset(url(f"https://shop.example/{n}")))
     paths = [tmp_path / f"s{n}.xml" for n in range(3)]
@@ -129,7 +129,7 @@ def test_the_limit_of_files_holds_for_all_targets_and_one_given_twice_counts_onc
     assert checked(paths[0], paths[0], paths[1], max_files=2).findings == []
 
 
-def test_a_file_that_an_index_lists_beyond_the_limit_is_not_called_unlisted(tmp_path: Path) -> None:
+def test_a_file_listed_beyond_the_limit_of_files_is_not_reported_as_unlisted(tmp_path: Path) -> None:
     names = ["z.xml", "a.xml"]
     (tmp_path / "b-sitemap.xml").write_bytes(index(*(f"https://shop.example/{name}" for name in names)))
     for name in names:
@@ -155,14 +155,14 @@ class Counted:
         return [Object(key, len(data)) for key, data in self.objects.items() if key.startswith(prefix)]
 
 
-def test_a_file_is_looked_at_once_before_it_is_read() -> None:
+def test_a_file_is_probed_once_before_it_is_read() -> None:
     held = Counted({"notes.txt": b"We made this.\n", "page.xml": BAD, "robots.txt": b"User-agent: *\n"})
     checked("s3://bucket", open_s3=lambda _url: held)
     assert held.reads == {"notes.txt": 1, "page.xml": 2, "robots.txt": 2}
 
 
 class Endless(Counted):
-    """A bucket whose listing never ends, and holds no sitemap."""
+    """A bucket whose listing never ends, and has no sitemap."""
 
     def list(self, prefix: str = "") -> Iterator[Object]:
         while True:
@@ -170,7 +170,7 @@ class Endless(Counted):
 
 
 @pytest.mark.timeout(60)
-def test_the_time_of_the_whole_check_holds_while_files_are_looked_for(tmp_path: Path) -> None:
+def test_the_time_limit_of_the_check_includes_listing_files(tmp_path: Path) -> None:
     report = checked("s3://bucket", open_s3=lambda _url: Endless({}), max_time=0.2)
     assert found(report) == [("not-finished", "bucket")]
     assert report.ended == "the time limit is 0.2 seconds"
@@ -179,7 +179,7 @@ def test_the_time_of_the_whole_check_holds_while_files_are_looked_for(tmp_path: 
 # --- what a bucket does not tell ---
 
 
-def test_of_a_packed_object_nothing_is_said_about_its_name(s3: S3Server, bucket: str) -> None:  # noqa: F811
+def test_the_name_of_an_object_with_content_encoding_gzip_is_not_reported(s3: S3Server, bucket: str) -> None:  # noqa: F811
     put = s3.client().put_object
     put(Bucket=bucket, Key="p/s.xml", Body=gzip.compress(FINE), ContentEncoding="gzip", ContentType="application/xml")
     put(Bucket=bucket, Key="q/s.xml.gz", Body=FINE)

@@ -1,4 +1,4 @@
-"""What a check takes from standard input, and the file of every listed URL."""
+"""Standard input as a target of check, and the file of every listed URL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def piped(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.parametrize("data", [GOOD, gzip.compress(GOOD)], ids=["plain", "gzip"])
-def test_standard_input_is_checked_packed_or_not(data: bytes) -> None:
+def test_standard_input_is_checked_compressed_or_not(data: bytes) -> None:
     done = piped(data, "-", "--at", "https://shop.example/sitemap.xml", "--now", "2026-11-21T00:00:00Z")
     assert (done.returncode, b"no problems found" in done.stdout) == (0, True), done.stdout
 
@@ -46,7 +46,7 @@ def test_an_index_from_standard_input_is_checked_alone() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x1f\x8b", b"\x00" * 999, b"hello\n"])
-def test_standard_input_may_be_anything(data: bytes) -> None:
+def test_any_bytes_on_standard_input_are_reported(data: bytes) -> None:
     done = piped(data, "-")
     assert (done.returncode, done.stderr.count(b"Traceback")) == (1, 0), done.stderr
 
@@ -93,7 +93,7 @@ EXPECTED = [
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_every_listed_url_is_written_with_its_file_line_and_lastmod(folder: Path, ending: str) -> None:
+def test_the_option_urls_writes_every_listed_url_with_its_file_line_and_lastmod(folder: Path, ending: str) -> None:
     out = folder.parent / f"urls.{ending}"
     report = listed(out, str(folder))
     if ending == "parquet":
@@ -108,7 +108,7 @@ def test_every_listed_url_is_written_with_its_file_line_and_lastmod(folder: Path
     assert report.findings
 
 
-def test_a_check_that_fails_leaves_the_last_file_as_it_was(folder: Path) -> None:
+def test_a_failed_check_keeps_the_previous_list_of_urls(folder: Path) -> None:
     out = folder.parent / "urls.csv"
     out.write_text("the last one")
     with pytest.raises(ConfigError):
@@ -119,7 +119,7 @@ def test_a_check_that_fails_leaves_the_last_file_as_it_was(folder: Path) -> None
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_a_site_of_any_size_takes_the_memory_of_a_few_files(tmp_path: Path, ending: str) -> None:
+def test_writing_urls_takes_the_memory_of_a_few_files_for_any_size_of_site(tmp_path: Path, ending: str) -> None:
     locs = [f"https://shop.example/{'x' * 80}/{n}" for n in range(50_000)]
     rows = pa.table([locs, pa.nulls(len(locs), pa.string())], schema=ROWS)
     lines = np.arange(len(locs))
@@ -133,7 +133,7 @@ def test_a_site_of_any_size_takes_the_memory_of_a_few_files(tmp_path: Path, endi
     assert (tmp_path / f"urls.{ending}").stat().st_size > 1_000_000
 
 
-def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
+def test_no_cell_of_the_csv_of_urls_is_a_formula(tmp_path: Path) -> None:
     locs = ["=cmd|' /C calc'!A0", "+1", "-2", "@SUM(A1)", "https://shop.example/a"]
     path = tmp_path / "sitemap.xml"
     path.write_bytes(urlset("".join(f"<url><loc>{loc}</loc></url>" for loc in locs)))

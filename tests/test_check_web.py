@@ -1,4 +1,4 @@
-"""Sitemaps over HTTP: status, redirects, types and encodings, bounds, robots.txt, and whom we refuse to ask."""
+"""Sitemaps over HTTP: status, redirects, types and encodings, limits, robots.txt, and addresses never requested."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def site() -> Iterator[Website]:
 
 
 def loopback(host: str, _port: int) -> list[str]:
-    """No name is asked of a real resolver."""
+    """No name is resolved by a real resolver."""
     if host != "127.0.0.1":
         raise OSError("no such name")
     return [host]
@@ -51,7 +51,7 @@ def codes(report: Report) -> set[str]:
     return {f.code for f in report.findings}
 
 
-def test_a_set_on_the_web_is_followed_in_parallel_and_has_no_findings(site: Website) -> None:
+def test_files_of_a_sitemap_on_the_web_are_requested_in_parallel(site: Website) -> None:
     listed = [f"{site.root}/maps/{n}.xml.gz" for n in range(12)]
     site.answers = {f"/maps/{n}.xml.gz": (200, GZIP, gzip.compress(site.page(f"/maps/p{n}"))) for n in range(12)}
     site.answers["/maps/sitemap.xml"] = (200, XML, index(*listed))
@@ -154,7 +154,7 @@ ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
 
 
 @pytest.mark.parametrize(("path", "answer", "expected"), ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_gives_the_codes_of_its_faults(
+def test_each_faulty_response_gives_the_codes_of_its_faults(
     site: Website, path: str, answer: Callable[[Website], Answer], expected: set[str]
 ) -> None:
     site.answers[path] = answer(site)
@@ -168,14 +168,14 @@ def test_a_redirect_is_followed_and_reported(site: Website) -> None:
     assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
 
 
-def test_a_file_that_is_said_to_be_packed_and_is_not_is_reported(site: Website) -> None:
+def test_a_false_content_encoding_is_reported(site: Website) -> None:
     site.answers["/s.xml"] = (200, XML | {"Content-Encoding": "gzip"}, site.page())
     (finding,) = checked(f"{site.root}/s.xml").findings
     assert finding.title == "the Content-Encoding is not supported, or not what was sent"
     assert finding.detail == "Content-Encoding: gzip, but what was sent is not compressed"
 
 
-def test_the_robots_txt_of_the_origin_that_a_redirect_leads_to_is_asked(site: Website) -> None:
+def test_the_robots_txt_of_the_origin_behind_a_redirect_is_requested(site: Website) -> None:
     other = site.root.replace("127.0.0.1", "localhost")
     site.answers = {
         "/s.xml": (301, {"Location": f"{other}/t.xml"}, b""),
@@ -202,8 +202,8 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize(("location", "said"), NOWHERE.items())
-def test_a_file_that_redirects_to_what_can_t_be_asked_is_an_error(site: Website, location: str, said: str) -> None:
-    """It was not read; and it is not asked again, because that can't help."""
+def test_a_redirect_to_a_scheme_that_cannot_be_requested_is_an_error(site: Website, location: str, said: str) -> None:
+    """It was not read. It is not requested again, because that can't help."""
     site.answers["/s.xml"] = (301, {"Location": location}, b"")
     (finding,) = (report := checked(f"{site.root}/s.xml", robots=False)).findings
     assert (finding.code, finding.severity) == ("redirect-invalid", "error")
@@ -213,7 +213,7 @@ def test_a_file_that_redirects_to_what_can_t_be_asked_is_an_error(site: Website,
     assert len(site.asked) == 1
 
 
-def test_the_redirect_that_names_no_address_is_reported_if_others_led_to_it(site: Website) -> None:
+def test_an_invalid_redirect_at_the_end_of_a_chain_is_reported_with_its_url(site: Website) -> None:
     site.answers = {
         "/s.xml": (301, {"Location": "/t.xml"}, b""),
         "/t.xml": (301, {"Location": "http://[::bad"}, b""),
@@ -224,7 +224,7 @@ def test_the_redirect_that_names_no_address_is_reported_if_others_led_to_it(site
 
 
 @pytest.mark.parametrize("location", ["ftp://x/", "http://[::bad"])
-def test_an_index_whose_only_file_redirects_to_nowhere_is_not_fine(site: Website, location: str) -> None:
+def test_an_index_whose_only_file_has_an_invalid_redirect_is_reported(site: Website, location: str) -> None:
     site.answers = {
         "/i.xml": (200, XML, index(f"{site.root}/s.xml")),
         "/s.xml": (301, {"Location": location}, b""),
@@ -243,24 +243,24 @@ def test_an_index_whose_only_file_redirects_to_nowhere_is_not_fine(site: Website
         ("http://[::bad", "{root}/robots.txt redirects to no valid address"),
     ],
 )
-def test_a_robots_txt_that_redirects_to_nowhere_is_reported(site: Website, location: str, said: str) -> None:
+def test_a_robots_txt_with_an_invalid_redirect_is_reported(site: Website, location: str, said: str) -> None:
     site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (301, {"Location": location}, b"")}
     (finding,) = checked(f"{site.root}/s.xml").findings
     assert (finding.code, finding.detail) == ("robots-unavailable", said.format(root=site.root))
 
 
-def test_a_redirect_to_no_address_is_refused_from_the_command_line(site: Website) -> None:
-    """Not exit code 3, which says that trying again may help."""
+def test_the_command_fails_on_an_invalid_redirect(site: Website) -> None:
+    """Exit code 3 would say that a retry may help."""
     site.answers["/s.xml"] = (301, {"Location": "http://[::bad"}, b"")
     assert call("check", f"{site.root}/s.xml", "--isolated", "--no-robots").code == 1
 
 
-def test_a_server_that_is_not_there_is_a_finding(site: Website) -> None:
+def test_an_unreachable_server_is_a_finding(site: Website) -> None:
     site.server.server_close()
     assert codes(checked(f"{site.root}/s.xml", robots=False)) == {"unreachable"}
 
 
-def test_an_answer_that_was_late_once_is_asked_for_again(site: Website) -> None:
+def test_a_request_that_times_out_once_is_repeated(site: Website) -> None:
     waiting: list[Answer] = [(200, XML, site.page()), (503, {}, b"")]
     site.answers["/s.xml"] = waiting.pop
     assert checked(f"{site.root}/s.xml").findings == []
@@ -285,7 +285,7 @@ def test_a_listed_file_that_is_gone_is_reported_at_its_line_of_the_index(site: W
         ("ftp://127.0.0.1/a.xml", "loc-scheme"),
     ],
 )
-def test_a_listed_file_that_nobody_looked_for_is_not_said_to_be_missing(site: Website, loc: str, code: str) -> None:
+def test_a_listed_file_that_was_not_requested_is_not_reported_as_missing(site: Website, loc: str, code: str) -> None:
     site.answers = {
         "/s.xml": (200, XML, index(loc, f"{site.root}/b.xml")),
         "/a.xml": (200, XML, site.page("/a")),
@@ -313,13 +313,13 @@ def test_an_index_that_lists_itself_is_reported(site: Website) -> None:
     assert [(found.name, found.problem) for found in listed] == [(f"{site.root}/a.xml", "")]
 
 
-def test_a_robots_txt_that_names_itself_is_no_index(site: Website) -> None:
+def test_a_robots_txt_that_names_itself_as_sitemap_is_not_an_index(site: Website) -> None:
     site.answers["/robots.txt"] = (200, TEXT, f"User-agent: *\nSitemap: {site.root}/robots.txt\n".encode())
     assert codes(checked(f"{site.root}/robots.txt")) == set()
 
 
-def test_robots_txt_of_the_host_is_looked_at(site: Website) -> None:
-    """What it forbids, which index it does not name, which sitemap it names that is gone."""
+def test_the_robots_txt_of_the_host_is_checked(site: Website) -> None:
+    """Pages that it disallows, an index that it does not name, a missing sitemap that it names."""
     site.answers = {
         "/robots.txt": (200, TEXT, f"User-agent: *\nDisallow: /a\nSitemap: {site.root}/old.xml\n".encode()),
         "/s.xml": (200, XML, index(f"{site.root}/a.xml")),
@@ -348,7 +348,7 @@ def test_a_robots_txt_that_fails_is_reported(site: Website) -> None:
         b"<div>\nNot found\n</div>",
     ],
 )
-def test_a_robots_txt_that_is_a_page_is_no_sitemap_that_was_not_read(page: bytes, site: Website) -> None:
+def test_an_html_page_in_place_of_robots_txt_does_not_count_as_an_unread_sitemap(page: bytes, site: Website) -> None:
     site.answers = {
         "/s.xml": (200, XML, site.page()),
         "/robots.txt": (200, {"Content-Type": "text/html"}, page),
@@ -361,8 +361,8 @@ def test_a_robots_txt_that_is_a_page_is_no_sitemap_that_was_not_read(page: bytes
     assert [stats.kind for stats in report.files] == ["urlset", "robots"]
 
 
-def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Website) -> None:
-    """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
+def test_a_sitemap_may_list_another_host_whose_robots_txt_names_it(site: Website) -> None:
+    """Cross-submission: the robots.txt of the pages' host names their sitemap."""
     other = site.root.replace("127.0.0.1", "127.0.0.2")
     site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
 
@@ -375,13 +375,13 @@ def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Website) -> N
     assert f"127.0.0.2:{site.port}/robots.txt" in site.asked
 
 
-def test_no_more_than_the_limit_is_downloaded(site: Website) -> None:
+def test_a_download_ends_at_the_limit_of_bytes(site: Website) -> None:
     site.answers["/s.xml"] = (200, XML, urlset(urls(2000).replace("https://shop.example", site.root)))
     report = checked(f"{site.root}/s.xml", max_bytes=10_000)
     assert report.files[0].stored == 10_001
 
 
-def test_a_listing_that_is_left_early_waits_for_nobody(site: Website) -> None:
+def test_a_listing_that_is_closed_early_waits_for_no_request(site: Website) -> None:
     hangs, asked = threading.Event(), threading.Event()
 
     def late() -> Answer:
@@ -410,8 +410,8 @@ def guard(site: Website, addresses: dict[str, str]) -> Client:
 
 
 @pytest.mark.parametrize("how", ["listed", "redirect"])
-def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Website, how: str) -> None:
-    """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
+def test_a_public_sitemap_cannot_make_the_check_request_private_addresses(site: Website, how: str) -> None:
+    """127.0.0.1 is the public network here, 127.0.0.2 the private one; both reach the same server."""
     client = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
     inside = f"http://intranet.test:{site.port}/secret.xml"
     shop = f"http://shop.test:{site.port}"
@@ -425,8 +425,8 @@ def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Website, how:
     assert any("secret" in asked for asked in site.asked)
 
 
-def test_the_connection_goes_to_the_address_that_was_judged(site: Website) -> None:
-    """A name that means another address a moment later (DNS rebinding) is not asked again."""
+def test_the_connection_uses_the_ip_address_that_was_approved(site: Website) -> None:
+    """A name that resolves to another address a moment later (DNS rebinding) is not resolved again."""
     answers = iter(["127.0.0.1"])
     client = Client(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
     site.answers["/s.xml"] = (200, XML, FINE)
@@ -441,7 +441,7 @@ def test_the_connection_goes_to_the_address_that_was_judged(site: Website) -> No
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("shop.test", True), ("other.test", False)])
-def test_tls_checks_the_name_though_the_address_is_asked(site: Website, host: str, trusted: bool) -> None:
+def test_tls_verifies_the_host_name_when_connecting_to_an_ip_address(site: Website, host: str, trusted: bool) -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("shop.test").configure_cert(server)
@@ -494,5 +494,5 @@ def test_tls_checks_the_name_though_the_address_is_asked(site: Website, host: st
         ("198.19.0.1", False),
     ],
 )
-def test_an_address_is_public_or_not(address: str, public: bool) -> None:
+def test_ip_addresses_are_classified_as_public_or_private(address: str, public: bool) -> None:
     assert is_public(address) is public

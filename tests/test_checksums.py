@@ -1,4 +1,4 @@
-"""Checksums that an input carries: one changed byte never changes a row without a word."""
+"""Checksums of an input: one changed byte never changes a row silently."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_changed_byte_is_refused_or_changes_no_row(tmp_path: Path, name: str) 
     assert counts["refused"] > counts["same"]
 
 
-def test_a_page_that_is_passed_over_is_missed_in_sql(tmp_path: Path) -> None:
+def test_a_parquet_page_that_duckdb_skips_is_noticed_by_the_number_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     whole = bytearray(parquet(compression="none", use_dictionary=False))
     assert whole[4:6] == b"\x15\x00"  # the kind of the first page, in its header
@@ -175,7 +175,7 @@ def test_without_checksums_a_cut_file_is_still_refused(tmp_path: Path, cut: int)
 
 
 @given(st.lists(st.binary(max_size=3_000), max_size=5), st.sampled_from(["CRC32C", "CRC64NVME"]))
-def test_a_crc_is_that_of_its_definition(pieces: list[bytes], name: str) -> None:
+def test_a_crc_equals_its_bit_by_bit_definition(pieces: list[bytes], name: str) -> None:
     bits, polynomial = (32, 0x82F63B78) if name == "CRC32C" else (64, 0x9A6C9329AC4BC9B5)
     value = ones = (1 << bits) - 1
     for byte in b"".join(pieces):
@@ -203,7 +203,7 @@ def test_a_crc_is_that_of_its_definition(pieces: list[bytes], name: str) -> None
         ({"ResponseMetadata": {"HTTPHeaders": {"content-md5": "JfnnlDI7RTiF9RgfG2JNCw=="}}}, "MD5"),
     ],
 )
-def test_the_checksums_of_s3_are_known(answer: dict[str, Any], name: str | None) -> None:
+def test_the_checksums_of_s3_are_recognized(answer: dict[str, Any], name: str | None) -> None:
     kept = object_sums.sum_of(answer)
     assert kept is not None
     kept.update(b"1234")
@@ -215,7 +215,7 @@ def test_the_checksums_of_s3_are_known(answer: dict[str, Any], name: str | None)
     "answer",
     [{}, {"ChecksumCRC32": "NSRBwg==-3"}, {"ChecksumCRC32": "NSRBwg==", "ChecksumType": "COMPOSITE"}],
 )
-def test_a_checksum_of_checksums_is_passed_over(answer: dict[str, Any]) -> None:
+def test_a_composite_checksum_is_ignored(answer: dict[str, Any]) -> None:
     assert object_sums.sum_of(answer) is None
 
 
@@ -226,7 +226,7 @@ LARGE = b"loc,note\n" + b"".join(
 
 @pytest.mark.parametrize("text", [TEXT, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("name", ["CRC32", "SHA256", "CRC64NVME"])
-def test_an_object_that_is_read_whole_is_compared_with_its_checksum(
+def test_an_object_read_completely_is_compared_with_its_checksum(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch, text: bytes, name: str
 ) -> None:
     for key, value in s3.env.items():

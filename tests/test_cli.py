@@ -1,4 +1,4 @@
-"""The command: exit codes, one JSON object in every case, messages a person can act on."""
+"""The command: exit codes, one JSON object in every case, messages that say what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(site: TestSite, night: int, *arguments: object) -> Done:
 
 
 def shown(done: Done, word: str) -> list[str]:
-    """The arguments of the command that a message shows behind `word`."""
+    """Return the arguments of the command that a message shows after `word`."""
     line = next(line for line in (done.out + done.err).splitlines() if line.strip().startswith(word))
     return shlex.split(line.partition("sitemap-etl ")[2].replace("…", "a reason"))
 
@@ -44,7 +44,7 @@ def test_the_version_is_printed() -> None:
     assert call("--version") == Done(0, f"{__version__}\n", "")
 
 
-def test_help_names_every_command_in_a_line_of_its_own() -> None:
+def test_help_has_one_line_for_every_command() -> None:
     done = call("--help")
     assert done.code == 0
     for name in COMMANDS:
@@ -53,7 +53,7 @@ def test_help_names_every_command_in_a_line_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_that_fits_into_80_columns(name: str) -> None:
+def test_the_help_of_every_command_fits_into_80_columns(name: str) -> None:
     done = call(name, "--help")
     assert done.code == 0
     assert done.out.startswith(f"Usage: sitemap-etl {name}")
@@ -80,7 +80,7 @@ WITH_VALUES = {
 
 
 @pytest.mark.parametrize("name", WITH_VALUES)
-def test_every_option_with_a_value_says_its_default(name: str) -> None:
+def test_help_shows_the_default_of_every_option_with_a_value(name: str) -> None:
     assert re.search(r"\(default: [^)]+\)", WITH_VALUES[name].help or ""), name
 
 
@@ -99,7 +99,7 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
     assert completed("sitemap-etl", "check", "--fail-on", "w") == ["plain,warning"]
 
 
-def test_a_shell_completes_paths_itself(tmp_path: Path) -> None:
+def test_paths_are_completed_by_the_shell(tmp_path: Path) -> None:
     for words in (["run", "si"], ["check", "pub"], ["run", "x.yaml", "--metrics", "m"]):
         environ = {"_SITEMAP_ETL_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["sitemap-etl", *words])}
         running = process(cwd=tmp_path, **environ, COMP_CWORD=str(len(words)))
@@ -107,7 +107,7 @@ def test_a_shell_completes_paths_itself(tmp_path: Path) -> None:
 
 
 def with_shell(option: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Call the command below bash. The shell is known by the processes around the command."""
+    """Call the command in bash. The shell is recognized by its parent processes."""
     command = ["bash", "-c", f"{shlex.quote(sys.executable)} -m sitemap_etl {option}; exit $?"]
     return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, check=False)
 
@@ -134,7 +134,7 @@ def test_the_completion_of_a_shell_is_installed_once_and_works(tmp_path: Path) -
     assert "-F _sitemap_etl_completion sitemap-etl" in loaded.stdout
 
 
-def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
+def test_a_call_without_arguments_shows_the_help_and_fails() -> None:
     done = call()
     assert (done.code, done.out) == (2, "")
     assert "Commands:" in done.err
@@ -164,7 +164,7 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
         (["check", "x.xml", "--fail-on", "info"], "--fail-on"),
     ],
 )
-def test_a_wrong_call_is_reported_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
+def test_an_invalid_call_is_reported_in_one_line_with_exit_code_2(arguments: list[str], said: str) -> None:
     done = call(*arguments)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
@@ -184,7 +184,7 @@ def test_an_invalid_time_is_reported(site: TestSite) -> None:
 # --- a run --------------------------------------------------------------------------------------------
 
 
-def test_a_run_ends_with_0_and_says_what_it_published(site: TestSite) -> None:
+def test_a_run_ends_with_exit_code_0_and_prints_what_it_published(site: TestSite) -> None:
     done = run(site, 1)
     assert done.code == 0
     assert done.out.startswith("Published  run 20261101T020000Z-")
@@ -198,14 +198,14 @@ def test_progress_goes_to_stderr_in_plain_lines(site: TestSite) -> None:
     assert "\x1b" not in done.out + done.err
 
 
-def test_a_run_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
+def test_a_run_without_changes_ends_with_exit_code_0_and_says_so(site: TestSite) -> None:
     run(site, 1)
     done = run(site, 2)
     assert done.code == 0
     assert done.out.startswith("Nothing changed, nothing was written")
 
 
-def test_a_run_ends_with_its_time_and_the_sections_that_changed_most(site: TestSite) -> None:
+def test_the_output_of_a_run_ends_with_its_duration_and_the_most_changed_sections(site: TestSite) -> None:
     for n in range(4):
         site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
     run(site, 1)
@@ -219,11 +219,11 @@ def test_a_run_ends_with_its_time_and_the_sections_that_changed_most(site: TestS
     assert "most changes" not in run(site, 3).out
 
 
-def test_three_sections_are_not_listed_again_below_their_table(site: TestSite) -> None:
+def test_up_to_three_sections_are_not_listed_again_below_their_table(site: TestSite) -> None:
     assert "most changes" not in run(site, 1).out
 
 
-def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
+def test_the_json_of_a_run_always_has_every_key(site: TestSite) -> None:
     """Published, unchanged, dry, refused by a gate, refused otherwise, a broken source, a broken file."""
     statuses = []
     for night, change, options in (
@@ -249,7 +249,7 @@ def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
     ]
 
 
-def test_a_section_that_was_kept_ends_with_3(site: TestSite) -> None:
+def test_a_run_with_a_kept_section_ends_with_exit_code_3(site: TestSite) -> None:
     site.section("news", pages(30, start=200), on_error="keep")
     run(site, 1)
     (site.folder / "news.csv").unlink()
@@ -258,7 +258,7 @@ def test_a_section_that_was_kept_ends_with_3(site: TestSite) -> None:
     assert done.json["sections"]["news"]["carried"] == 30
 
 
-def test_a_refusal_says_how_much_where_and_what_to_do(site: TestSite) -> None:
+def test_a_refusal_shows_the_amount_the_section_and_what_to_do(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(50, lastmod="2026-10-01"))
     done = run(site, 2)
@@ -281,7 +281,7 @@ def test_the_commands_a_refusal_shows_can_be_run_as_they_are(site: TestSite) -> 
     assert site.manifest().reason == "a reason"
 
 
-def test_a_foreign_object_is_named_and_can_be_adopted_as_the_message_says(site: TestSite) -> None:
+def test_an_object_not_managed_is_named_and_can_be_adopted_as_shown(site: TestSite) -> None:
     (site.folder / "public").mkdir()
     (site.folder / "public" / "sitemap.xml").write_text("<old/>")
     done = run(site, 1, "--json")
@@ -296,7 +296,7 @@ def test_a_foreign_object_is_named_and_can_be_adopted_as_the_message_says(site: 
     assert len(site.public().locs()) == 100
 
 
-def test_a_gate_that_is_forced_wants_a_reason(site: TestSite) -> None:
+def test_forcing_a_gate_requires_a_reason(site: TestSite) -> None:
     done = call("run", site.path, "--force", "products.max_drop")
     assert (done.code, done.err) == (2, "--force wants a --reason, which the manifest keeps\n")
 
@@ -309,7 +309,7 @@ def test_a_placeholder_is_not_a_reason(site: TestSite, reason: str) -> None:
     assert "this is a placeholder" in call("rollback", site.path, "--reason", reason).err
 
 
-def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
+def test_a_run_under_way_makes_another_one_end_with_exit_code_1_naming_it(site: TestSite) -> None:
     run(site, 1)
     from sitemap_etl.state.lease import take_lease
 
@@ -323,7 +323,7 @@ def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
 # --- a dry run ----------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_names_exactly_the_files_that_publishing_writes(site: TestSite) -> None:
+def test_a_dry_run_lists_exactly_the_files_that_publishing_writes(site: TestSite) -> None:
     site.keys["recent"] = "3d"
     site.keys["gates"] = {"max_growth": 9}
     site.section("products", shards={"rows": 50, "fill": 1}, feed={"formats": ["atom"], "title": "New"})
@@ -341,7 +341,7 @@ def test_a_dry_run_names_exactly_the_files_that_publishing_writes(site: TestSite
     assert dry.json["plan"]["unchanged"] == len(set(after) - written - {"robots.txt"})
 
 
-def test_a_dry_run_names_the_files_it_would_retire_and_delete(site: TestSite) -> None:
+def test_a_dry_run_lists_the_files_it_would_retire_and_delete(site: TestSite) -> None:
     site.keys["gates"] = {"max_drop": 1}
     site.section("products", shards={"rows": 50, "fill": 1})
     site.night(1)
@@ -367,7 +367,7 @@ def test_a_dry_run_shows_changes_with_examples_and_the_gate_nearest_to_its_limit
     assert shown(done, "to publish exactly this")[0] == "publish"
 
 
-def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
+def test_a_dry_run_lists_objects_that_are_not_managed(site: TestSite) -> None:
     (site.folder / "public").mkdir()
     (site.folder / "public" / "sitemap.xml").write_text("<old/>")
     done = run(site, 1, "--dry-run")
@@ -378,7 +378,7 @@ def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
 # --- the others ---------------------------------------------------------------------------------------
 
 
-def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
+def test_history_lists_releases_with_their_reasons(site: TestSite) -> None:
     assert call("history", site.path).out == "Nothing has been published yet.\n"
     run(site, 1)
     site.export("products", pages(50, lastmod="2026-10-01"))
@@ -402,8 +402,8 @@ def test_a_run_that_was_published_is_not_published_again(site: TestSite) -> None
     assert call("publish", site.path, shown).code == 0
 
 
-def test_a_run_of_some_rows_is_not_published(site: TestSite) -> None:
-    """With `--limit` a run shows what it would do; what it did not read would be gone."""
+def test_a_run_with_a_limit_of_rows_is_not_published(site: TestSite) -> None:
+    """With `--limit` a run shows what it would do; publishing would remove what it did not read."""
     run(site, 1)
     shown = run(site, 2, "--limit", 95, "--dry-run", "--json").json["run_id"]
     done = call("publish", site.path, shown)
@@ -414,7 +414,7 @@ def test_a_run_of_some_rows_is_not_published(site: TestSite) -> None:
     assert len(site.public().locs()) == 100
 
 
-def test_explain_ends_with_1_if_a_url_is_not_listed(site: TestSite) -> None:
+def test_explain_ends_with_exit_code_1_if_a_url_is_not_listed(site: TestSite) -> None:
     run(site, 1)
     assert call("explain", site.path, "/p/000001").code == 0
     done = call("explain", site.path, "/p/000001", "/p/nothing", "--json")
@@ -426,7 +426,7 @@ def counts_of_files(text: str, *words: str) -> list[int]:
     return [int(re.search(rf"^files: (\d+) {word}", text, re.MULTILINE)[1]) for word in words]  # type: ignore[index]
 
 
-def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite) -> None:
+def test_a_dry_run_counts_the_same_files_as_the_run_that_follows(site: TestSite) -> None:
     site.keys["publish"] = "./public"
     site.keys["recent"] = "3d"
     site.section("products", shards={"rows": 50, "fill": 1}, feed={"formats": ["atom"], "title": "New"})
@@ -443,7 +443,7 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     assert (as_json["written"], as_json["deleted"]) == (0, 0)
 
 
-def test_if_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
+def test_robots_txt_names_no_index_once_nothing_is_listed(site: TestSite) -> None:
     site.keys["publish"] = "./public"
     run(site, 1)
     site.export("products", [])
@@ -460,7 +460,7 @@ def test_ping_without_engines_says_so(site: TestSite) -> None:
     assert done.json["error"].startswith("shop: the site file has no search engines. Add one under ping:")
 
 
-def test_an_engine_that_fails_ends_with_3_and_the_set_is_published(site: TestSite) -> None:
+def test_a_failed_engine_ends_with_exit_code_3_after_publishing(site: TestSite) -> None:
     site.keys["ping"] = {"http_ping": {"url": f"{DEAD}/?sitemap={{sitemap}}", "patience": 0}}
     done = run(site, 1, "--json")
     assert (done.code, done.json["status"], done.json["published"]) == (3, "partial", True)
@@ -474,7 +474,7 @@ def test_schema_prints_a_json_schema() -> None:
     assert call("schema").json["$schema"].startswith("https://json-schema.org/")
 
 
-def test_validate_tells_all_mistakes_of_all_files_at_once(site: TestSite, tmp_path: Path) -> None:
+def test_validate_reports_all_errors_of_all_files_at_once(site: TestSite, tmp_path: Path) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("site: shop.example\npublish: ./public\nsectoins: {}\n")
     done = call("validate", site.path, bad)
@@ -485,7 +485,7 @@ def test_validate_tells_all_mistakes_of_all_files_at_once(site: TestSite, tmp_pa
     assert [entry["name"] for entry in call("validate", site.path, bad, "--json").json["sites"]] == ["shop", None]
 
 
-def test_validate_connect_asks_sources_storages_and_secrets(
+def test_validate_connect_tests_sources_storages_and_secrets(
     site: TestSite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("INDEXNOW_KEY", raising=False)
@@ -501,7 +501,7 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     assert "INDEXNOW_KEY" in done.err
 
 
-def test_validate_connect_ends_with_3_if_only_an_answer_is_missing(
+def test_validate_connect_ends_with_exit_code_3_if_a_service_does_not_answer(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", "postgresql://reader:geheim@127.0.0.1:1/shop")
@@ -524,7 +524,7 @@ def test_validate_connect_ends_with_3_if_only_an_answer_is_missing(
         ("explain", "/p/1"),
     ],
 )
-def test_a_store_that_does_not_answer_ends_every_command_with_3(
+def test_an_unreachable_store_ends_every_command_with_exit_code_3(
     site: TestSite, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     for name, value in {
@@ -546,13 +546,13 @@ def test_a_store_that_does_not_answer_ends_every_command_with_3(
     assert (with_json.code, with_json.json["status"]) == (3, "failed")
 
 
-def test_a_machines_own_trouble_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_operating_system_error_is_reported_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
     told = capsys.readouterr().err
     assert told == "No space left on device (/tmp/x). The published files are valid; fix that and run again\n"
 
 
-def test_a_defect_is_reported_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_reported_as_such_and_json_output_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 70
     out = capsys.readouterr().out
     told = Done(70, out, "").json
@@ -560,7 +560,9 @@ def test_a_defect_is_reported_as_one_and_json_stays_one_object(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",)])
-def test_gates_that_refuse_are_a_table_and_the_others_a_line(site: TestSite, options: tuple[str, ...]) -> None:
+def test_refusing_gates_are_shown_as_a_table_and_the_others_in_one_line(
+    site: TestSite, options: tuple[str, ...]
+) -> None:
     for n in range(6):
         site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
     run(site, 1)
@@ -572,7 +574,7 @@ def test_gates_that_refuse_are_a_table_and_the_others_a_line(site: TestSite, opt
     assert lines[at + 2].startswith("47 other gates passed, nearest to its limit: max_drop (2.06 %, limit 10.00 %)")
 
 
-def test_a_table_too_wide_goes_on_below_and_cuts_nothing() -> None:
+def test_a_table_that_is_too_wide_continues_below_without_cutting_values() -> None:
     lines = list(in_columns(["section", "extracted", "listed", "removed"], [["s" * 30, "1", "22", "333"]], 50))
     assert lines == [
         "section".ljust(30) + "  extracted  listed",

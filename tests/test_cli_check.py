@@ -1,4 +1,4 @@
-"""`check`, and `run --dry-run --against`: reading sitemaps back, ours or not."""
+"""`check`, and `run --dry-run --against`: reading published and foreign sitemaps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ BROKEN = (
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """The folder over HTTP; gives the address."""
+    """Serve the folder over HTTP; return the address."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
@@ -46,14 +46,14 @@ def site(tmp_path: Path) -> TestSite:
     return TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
 
 
-def test_our_own_output_has_no_faults(site: TestSite) -> None:
+def test_check_finds_no_faults_in_published_files(site: TestSite) -> None:
     site.export("products", pages(100, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}"))
     site.night(1)
     done = call("check", site.folder / "public", "--at", "https://shop.example/", "--now", "2026-11-02T00:00:00Z")
     assert (done.code, "no problems found" in done.out) == (0, True)
 
 
-def test_faults_end_with_1_and_say_how_to_mend_them(tmp_path: Path) -> None:
+def test_faults_end_with_exit_code_1_and_advice(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_text(BROKEN)
     done = call("check", tmp_path / "sitemap.xml")
     assert done.code == 1
@@ -64,13 +64,13 @@ def test_faults_end_with_1_and_say_how_to_mend_them(tmp_path: Path) -> None:
     assert {"priority-invalid", "duplicate"} <= {finding["code"] for finding in told["findings"]}
 
 
-def test_fail_on_warning_ends_with_1_for_a_warning(tmp_path: Path) -> None:
+def test_fail_on_warning_ends_with_exit_code_1_for_a_warning(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_text(BROKEN.replace("<priority>2</priority>", ""))
     assert call("check", tmp_path / "sitemap.xml").code == 0
     assert call("check", tmp_path / "sitemap.xml", "--fail-on", "warning").code == 1
 
 
-def test_a_bucket_is_read(site: TestSite, s3: S3Server, bucket: str) -> None:
+def test_check_reads_a_bucket(site: TestSite, s3: S3Server, bucket: str) -> None:
     site.keys["publish"] = {"to": f"s3://{bucket}/maps", "at": "https://shop.example/", "root": f"s3://{bucket}/maps"}
     site.night(1)
     done = call("check", f"s3://{bucket}/maps", "--json")
@@ -79,25 +79,25 @@ def test_a_bucket_is_read(site: TestSite, s3: S3Server, bucket: str) -> None:
     assert (one.code, one.json["totals"]["files"]) == (0, 1)
 
 
-def test_a_bucket_that_is_not_there_is_reported(s3: S3Server) -> None:
+def test_check_reports_a_missing_bucket(s3: S3Server) -> None:
     done = call("check", "s3://no-such-bucket/maps")
     assert done.code in (1, 2)
     assert "no-such-bucket" in done.err
 
 
-def test_a_site_file_given_by_mistake_is_seen(site: TestSite) -> None:
+def test_a_site_file_given_to_check_is_recognized(site: TestSite) -> None:
     done = call("check", site.path)
     assert done.code == 2
     assert f"To check it: sitemap-etl validate {site.path}" in done.err
 
 
-def test_an_address_that_does_not_answer_ends_with_3() -> None:
+def test_an_unreachable_address_ends_check_with_exit_code_3() -> None:
     done = call("check", "http://127.0.0.1:1/sitemap.xml", "--timeout", "1")
     assert done.code == 3
     assert "unreachable" in done.out
 
 
-def test_no_follow_reads_the_index_alone(site: TestSite) -> None:
+def test_no_follow_reads_only_the_index(site: TestSite) -> None:
     site.night(1)
     done = call("check", site.folder / "public" / "sitemap.xml", "--no-follow", "--json")
     assert done.json["totals"]["files"] == 1
@@ -117,7 +117,7 @@ def old_sitemap(*urls: str) -> str:
     return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</urlset>'
 
 
-def test_against_the_live_set_of_the_same_source_nothing_differs(site: TestSite) -> None:
+def test_a_dry_run_against_a_live_sitemap_of_the_same_source_shows_no_differences(site: TestSite) -> None:
     site.night(1)
     with served(site.folder / "public") as address:
         found = against(site, f"{address}/sitemap-products-00001.xml.gz")
@@ -126,7 +126,7 @@ def test_against_the_live_set_of_the_same_source_nothing_differs(site: TestSite)
     assert found["problems"] == []
 
 
-def test_against_tells_what_is_only_here_only_there_and_dated_otherwise(site: TestSite, tmp_path: Path) -> None:
+def test_against_shows_pages_only_here_only_there_and_with_other_dates(site: TestSite, tmp_path: Path) -> None:
     old = tmp_path / "old"
     old.mkdir()
     (old / "a.xml").write_text(
@@ -152,7 +152,7 @@ def test_against_tells_what_is_only_here_only_there_and_dated_otherwise(site: Te
     assert found["respelled"] == {"count": 1, "examples": ["HTTPS://SHOP.example/p/%30%30%30092"]}
 
 
-def test_against_reads_addresses_there_by_all_rules_for_urls(site: TestSite, tmp_path: Path) -> None:
+def test_against_applies_the_url_rules_to_the_live_sitemap(site: TestSite, tmp_path: Path) -> None:
     old = tmp_path / "old.xml"
     old.write_text(old_sitemap("https://shop.example/p/000001?utm_source=x", "https://shop.example/p/000002?sid=1"))
     site.keys["urls"] = {"strip": ["tracking"]}
@@ -185,7 +185,7 @@ def test_against_names_the_files_it_could_not_read(site: TestSite, tmp_path: Pat
     assert "gone.xml: the server answered with an error (status 404)" in done.out
 
 
-def test_against_what_does_not_answer_ends_with_3_and_what_is_no_sitemap_with_1(site: TestSite) -> None:
+def test_against_an_unreachable_address_ends_with_3_and_against_another_file_with_1(site: TestSite) -> None:
     arguments = ("run", site.path, "--dry-run", "--against")
     assert call(*arguments, "http://127.0.0.1:1/sitemap.xml").code == 3
     with served(site.folder) as address:

@@ -1,4 +1,4 @@
-"""`init`: a first site file that validates and runs, from whatever there is."""
+"""`init`: a first site file that validates and runs, for any source."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def quoted(quote: str, middle: str, delimiter: str = ";") -> str:
 # --- exports ---
 
 
-def test_from_a_csv_it_writes_a_file_that_runs_as_it_is(tmp_path: Path) -> None:
+def test_init_from_a_csv_writes_a_site_file_that_runs_unchanged(tmp_path: Path) -> None:
     Path("pages.csv").write_text(
         "url,title,updated_at\nhttps://shop.example/a,A,2026-10-01\nhttps://shop.example/b,B,2026-10-02T10:00:00Z\n"
     )
@@ -67,7 +67,7 @@ def test_from_a_csv_it_writes_a_file_that_runs_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "public" / "sitemap.xml").exists()
 
 
-def test_from_parquet_with_columns_of_the_contract_no_rule_is_needed() -> None:
+def test_init_from_parquet_with_standard_column_names_writes_no_rules() -> None:
     table = pa.table({"loc": ["/a", "/b"], "lastmod": pa.array([20_000, 20_001], pa.date32())})
     pq.write_table(table, "pages.parquet")
     assert call("init", "sites/shop.yaml", "--from", "pages.parquet", "--site", "https://Shop.example/").code == 0
@@ -86,7 +86,7 @@ def test_from_parquet_with_columns_of_the_contract_no_rule_is_needed() -> None:
         ("next week", "none"),
     ],
 )
-def test_dates_that_need_a_word_more_get_a_guess_and_a_note(value: str, rule: object) -> None:
+def test_ambiguous_dates_get_a_guess_and_a_note(value: str, rule: object) -> None:
     Path("pages.csv").write_text(f"loc,modified\nhttps://shop.example/a,{value}\n")
     done = call("init", "--from", "pages.csv", "--json")
     assert yaml.safe_load(Path("site.yaml").read_text())["sections"]["pages"]["lastmod"] == rule
@@ -94,13 +94,13 @@ def test_dates_that_need_a_word_more_get_a_guess_and_a_note(value: str, rule: ob
     assert call("run", "site.yaml").code == 0
 
 
-def test_another_delimiter_is_found() -> None:
+def test_another_delimiter_is_detected() -> None:
     Path("pages.csv").write_text("loc;title\nhttps://shop.example/a;A\n")
     assert call("init", "--from", "pages.csv").code == 0
     assert call("run", "site.yaml", "--json").json["sections"]["pages"]["listed"] == 1
 
 
-def test_a_column_for_loc_that_is_not_found_is_asked_for() -> None:
+def test_a_missing_column_for_loc_is_asked_for() -> None:
     Path("pages.csv").write_text("name,price\nLamp,3\n")
     done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
     assert "no column looks like the address of a page" in done.out
@@ -120,7 +120,7 @@ def test_a_column_for_loc_that_is_not_found_is_asked_for() -> None:
         ("paid,name", ""),
     ],
 )
-def test_a_column_of_ids_comes_with_the_select_that_makes_addresses_of_it(columns: str, said: str) -> None:
+def test_a_column_of_ids_gets_a_select_that_builds_urls(columns: str, said: str) -> None:
     Path("pages.csv").write_text(f"{columns}\n" + ",".join("7" for _ in columns.split(",")) + "\n")
     done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
     assert "no column looks like the address of a page" in done.out
@@ -128,7 +128,7 @@ def test_a_column_of_ids_comes_with_the_select_that_makes_addresses_of_it(column
     assert said in " ".join(done.out.split())
 
 
-def test_from_nothing_it_writes_a_template_that_validates() -> None:
+def test_init_without_a_source_writes_a_template_that_validates() -> None:
     done = call("init")
     assert done.code == 0
     assert "site: https://www.example.com is a placeholder for the origin of your pages" in done.out
@@ -155,7 +155,7 @@ def test_from_nothing_it_writes_a_template_that_validates() -> None:
         pytest.param("a.csv", quoted("'", ", ", ",").encode(), {"quote": "'"}, marks=pytest.mark.thorough),
     ],
 )
-def test_a_csv_is_read_as_it_is_written_and_by_its_values(name: str, data: bytes, written: dict[str, str]) -> None:
+def test_init_detects_encoding_and_format_of_a_csv(name: str, data: bytes, written: dict[str, str]) -> None:
     Path(name).write_bytes(data)
     site = started(name)
     assert site["site"] == "https://laden.example"
@@ -166,7 +166,7 @@ def test_a_csv_is_read_as_it_is_written_and_by_its_values(name: str, data: bytes
     runs(60)
 
 
-def test_an_archive_is_read(tmp_path: Path) -> None:
+def test_init_reads_an_archive(tmp_path: Path) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a.csv", german())
@@ -175,7 +175,7 @@ def test_an_archive_is_read(tmp_path: Path) -> None:
     runs(60)
 
 
-def test_headers_say_nothing_of_what_a_column_holds() -> None:
+def test_columns_are_recognized_by_values_rather_than_headers() -> None:
     lines = ["Page path,Last modified,Erstellt,Brand,Preview,Angebot bis,aktiv"]
     lines += [
         f"/p/{n},2026-10-{n % 28 + 1:02}T10:00:00Z,2025-01-{n % 28 + 1:02},https://brand.example/,"
@@ -190,7 +190,7 @@ def test_headers_say_nothing_of_what_a_column_holds() -> None:
     runs(40)
 
 
-def test_addresses_without_a_scheme_get_one() -> None:
+def test_urls_without_a_scheme_get_one() -> None:
     Path("x.csv").write_text("page,loc\n" + "".join(f"www.shop.example/p/{n},{n}\n" for n in range(9)))
     site = started("x.csv", "--site", "https://www.shop.example")
     query = site["sections"]["x"]["from"]["query"]
@@ -198,7 +198,7 @@ def test_addresses_without_a_scheme_get_one() -> None:
     runs(9)
 
 
-def test_the_site_is_taken_from_addresses_without_a_scheme_too() -> None:
+def test_the_site_is_derived_from_urls_without_a_scheme() -> None:
     Path("x.csv").write_text("page\n" + "".join(f"{'www.' if n % 3 else ''}shop.example/p/{n}\n" for n in range(30)))
     site = started("x.csv")
     assert (site["site"], site["urls"]) == (
@@ -216,7 +216,7 @@ def test_words_for_a_missing_value_are_proposed_as_null() -> None:
     runs(40)
 
 
-def test_without_such_words_no_null_is_proposed() -> None:
+def test_no_null_is_proposed_without_words_for_a_missing_value() -> None:
     Path("x.csv").write_text(
         "url,title\n" + "".join(f"https://shop.example/{n},{n or 'None of these'}\n" for n in range(9))
     )
@@ -231,7 +231,7 @@ def test_a_quoted_marker_of_null_is_proposed_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["sep=;\nurl;title\n", 'SEP=;\r\n"url";title;;\r\n', "url\x1ftitle\x1f\x1f\n"])
-def test_a_spreadsheet_s_first_rows_are_understood(text: str) -> None:
+def test_title_rows_of_a_spreadsheet_are_recognized(text: str) -> None:
     mark = "\x1f" if "\x1f" in text else ";"
     more = mark * (text.count(mark) - 2 if text.lower().startswith("sep") else text.count(mark) - 1)
     Path("x.csv").write_text(text + "".join(f"https://shop.example/{n}{mark}{n}{more}\n" for n in range(9)))
@@ -242,7 +242,7 @@ def test_a_spreadsheet_s_first_rows_are_understood(text: str) -> None:
 
 @pytest.mark.parametrize("first", ["https://shop.example/0,2026-02-01", "/0,2026-02-01", "shop.example/0"])
 @pytest.mark.parametrize("count", [1, 30])
-def test_a_csv_whose_first_row_is_a_page_is_refused_so_that_no_page_is_lost(first: str, count: int) -> None:
+def test_a_csv_without_a_header_row_is_refused_so_that_no_page_is_lost(first: str, count: int) -> None:
     Path("x.csv").write_text("".join(f"{first.replace('/0', f'/{n}')}\n" for n in range(count)))
     done = call("init", "--from", "x.csv")
     assert done.code == 2
@@ -252,7 +252,7 @@ def test_a_csv_whose_first_row_is_a_page_is_refused_so_that_no_page_is_lost(firs
     assert not Path("site.yaml").exists()
 
 
-def test_a_column_may_be_called_like_an_address_if_it_holds_none() -> None:
+def test_a_column_name_can_look_like_a_url_if_its_values_do_not() -> None:
     Path("x.csv").write_text("loc,https://shop.example/\n" + "".join(f"/{n},{n}\n" for n in range(9)))
     started("x.csv", "--site", "https://shop.example")
     runs(9)
@@ -282,7 +282,7 @@ def test_a_second_spelling_of_the_origin_is_the_same_site() -> None:
 
 
 @pytest.mark.parametrize(("odd", "rule"), [("/61", {"bare": "reject"}), ("lamp-61", None), ("url", {"bare": "reject"})])
-def test_addresses_of_a_sample_are_judged_by_the_rules_of_a_run(odd: str, rule: dict[str, str] | None) -> None:
+def test_init_judges_sampled_urls_by_the_rules_of_a_run(odd: str, rule: dict[str, str] | None) -> None:
     Path("x.csv").write_text("url\n" + "".join(f"/{n}\n" for n in range(60)) + f"{odd}\n")
     site = started("x.csv", "--site", "https://shop.example")
     assert site.get("urls") == rule
@@ -300,7 +300,7 @@ def test_pages_on_another_host_are_reported() -> None:
     assert said in site["json"]["notes"]
 
 
-def test_json_lines_and_folders_are_known_by_their_names() -> None:
+def test_json_lines_and_folders_are_recognized_by_their_names() -> None:
     Path("e/day=2026-10-01").mkdir(parents=True)
     lines = [json.dumps({"pfad": f"/p/{n}", "stand": 1_790_000_000 - n, "mehr": {"a": [n]}}) for n in range(20)]
     Path("e/day=2026-10-01/p.jsonl").write_text("\n".join(lines))
@@ -315,8 +315,8 @@ def test_json_lines_and_folders_are_known_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(("own", "expected"), [({"mod": "2026-09-{:02}"}, "mod"), ({}, "none")])
-def test_the_date_in_the_name_of_a_folder_is_that_of_an_export(own: dict[str, str], expected: str) -> None:
-    """Spark and Hive write a folder a night: a page that is in the newest did not change for that."""
+def test_a_date_in_the_name_of_a_folder_is_recognized_as_that_of_an_export(own: dict[str, str], expected: str) -> None:
+    """Spark and Hive write a folder per day: that a page is in the newest does not mean that it changed."""
     for day in (1, 2):
         folder = Path(f"e/dt=2026-11-0{day}")
         folder.mkdir(parents=True)
@@ -327,7 +327,7 @@ def test_the_date_in_the_name_of_a_folder_is_that_of_an_export(own: dict[str, st
     runs(18)
 
 
-def test_a_column_of_another_meaning_does_no_harm() -> None:
+def test_a_column_with_a_misleading_name_is_ignored() -> None:
     Path("x.csv").write_text("loc,priority,lastmod\n/a,700,soon\n/b,20,later\n")
     section = started("x.csv", "--site", "https://shop.example")["sections"]["x"]
     assert (section["priority"], section["lastmod"]) == ("none", "none")
@@ -335,7 +335,7 @@ def test_a_column_of_another_meaning_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize("name", ['quo"te', "${HOME}", "ja\nnein"])
-def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -> None:
+def test_unusual_column_names_are_quoted_in_the_site_file(name: str) -> None:
     table = pa.table({f"{name}1": ["/a", "/b"], name: pa.array([20_000, 20_001], pa.date32())})
     pq.write_table(table, "x.parquet")
     site = started("x.parquet", "--site", "https://shop.example")
@@ -343,13 +343,13 @@ def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -
     runs(2)
 
 
-def test_an_export_without_rows_is_a_beginning_too() -> None:
+def test_init_writes_a_site_file_for_an_export_without_rows() -> None:
     Path("x.csv").write_text("loc,lastmod\n")
     assert started("x.csv", "--site", "https://shop.example")["sections"]["x"] == {"from": {"csv": "x.csv"}}
     assert call("validate", "site.yaml", "--connect").code == 0
 
 
-def test_a_path_beside_the_folder_of_the_site_file_is_reported_from_there() -> None:
+def test_the_path_of_an_export_is_written_relative_to_the_site_file() -> None:
     Path("exports").mkdir()
     Path("exports/p.csv").write_text("loc\n/a\n")
     assert call("init", "sites/shop.yaml", "--from", "exports/p.csv", "--site", "https://shop.example").code == 0
@@ -358,7 +358,7 @@ def test_a_path_beside_the_folder_of_the_site_file_is_reported_from_there() -> N
     assert call("validate", "sites/shop.yaml", "--connect").code == 0
 
 
-def test_exports_in_a_bucket(s3: S3Server) -> None:
+def test_init_reads_exports_in_a_bucket(s3: S3Server) -> None:
     bucket = s3.bucket()
     s3.client().put_object(Bucket=bucket, Key="out/teil.csv.gz", Body=gzip.compress(german().encode("cp1252")))
     site = started(f"s3://{bucket}/out/")
@@ -366,7 +366,7 @@ def test_exports_in_a_bucket(s3: S3Server) -> None:
     runs(60)
 
 
-def test_objects_without_a_known_ending_in_a_bucket(s3: S3Server) -> None:
+def test_init_reads_objects_without_a_known_suffix_in_a_bucket(s3: S3Server) -> None:
     bucket = s3.bucket()
     for key in ("pages_0000_part_00", "pages_0001_part_00"):
         s3.client().put_object(Bucket=bucket, Key=f"unload/{key}", Body=b"loc,lastmod\n/%s,2026-10-01\n" % key.encode())
@@ -388,7 +388,7 @@ def test_a_delta_table_is_read_as_a_table_not_as_its_files(tmp_path: Path) -> No
 
 
 @pytest.mark.thorough
-def test_an_iceberg_table_by_its_name_and_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_reads_an_iceberg_table_by_name_and_by_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Iceberg(tmp_path / "lake")
     table.append(rows(0, 30))
     for name, value in table.environ.items():
@@ -410,7 +410,7 @@ PRODUCTS = [(n, f"lampe-{n}", f"2026-10-{n % 28 + 1:02} 10:00:00", "2025-01-01 0
 
 @pytest.fixture(params=["postgresql", "mysql", "sqlite", "duckdb"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """The URI of a database with an awkward table of products and an empty one; what it puts around names."""
+    """Return the URI of a database with an unusual and an empty table, and its quote character."""
     quote = "`" if request.param in ("mysql", "sqlite") else '"'
     moment = "DATETIME" if request.param == "mysql" else "TIMESTAMP"
     bytes_ = "BYTEA" if request.param == "postgresql" else "BLOB"
@@ -483,7 +483,7 @@ def test_the_password_of_a_connection_is_shown_nowhere(mariadb: MariaDB) -> None
     assert "pass%3A" not in said
 
 
-def test_a_connection_that_is_known_is_named_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_connection_is_written_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE page (url TEXT)")
         db.execute("INSERT INTO page VALUES ('https://shop.example/a')")
@@ -495,7 +495,7 @@ def test_a_connection_that_is_known_is_named_by_its_id(tmp_path: Path, monkeypat
     runs(1)
 
 
-def test_a_database_that_only_its_driver_knows_is_read_by_the_name_of_a_table(
+def test_a_database_without_a_catalog_is_read_by_the_name_of_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sqlite3.connect("c.sqlite") as db:
@@ -553,7 +553,7 @@ def test_several_sources_become_several_sections(tmp_path: Path, monkeypatch: py
     assert call("run", "site.yaml").code == 0
 
 
-def test_a_table_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_table_is_reported_with_the_existing_ones(tmp_path: Path) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE product (url TEXT)")
         db.execute("CREATE TABLE stock (n INT)")
@@ -562,7 +562,7 @@ def test_a_table_that_is_not_there_is_reported_with_those_that_are(tmp_path: Pat
     assert "there is no table 'prodct'; did you mean product? There are: product, stock" in done.err
 
 
-def test_a_table_without_addresses_says_what_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_table_without_urls_is_reported_with_what_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with sqlite3.connect("c.sqlite") as db:
         db.execute("CREATE TABLE price (id INTEGER PRIMARY KEY, amount REAL)")
         db.execute("INSERT INTO price VALUES (1, 2.5)")
@@ -575,7 +575,7 @@ def test_a_table_without_addresses_says_what_to_write(monkeypatch: pytest.Monkey
 # --- mistakes ---
 
 
-def test_it_replaces_nothing() -> None:
+def test_init_never_replaces_a_file() -> None:
     Path("site.yaml").write_text("mine")
     done = call("init")
     assert done.code == 2
@@ -603,7 +603,7 @@ def test_it_replaces_nothing() -> None:
         (["site.txt"], "the name of a site file must end in .yaml"),
     ],
 )
-def test_a_wrong_call_writes_nothing(arguments: list[str], said: str) -> None:
+def test_an_invalid_call_of_init_writes_nothing(arguments: list[str], said: str) -> None:
     done = call("init", *arguments)
     assert done.code == 2
     assert said in done.err

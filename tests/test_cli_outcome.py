@@ -19,7 +19,7 @@ def site(tmp_path: Path) -> TestSite:
     return TestSite(tmp_path, gates={"max_rejected": 1})
 
 
-def test_no_character_of_a_source_does_anything_to_the_terminal(site: TestSite) -> None:
+def test_text_of_a_source_cannot_control_the_terminal(site: TestSite) -> None:
     rows = [*pages(3), {"loc": "/x\rPublished\x1b[2J\x07"}, {"loc": "/y", "lastmod": "some\rday\x1b]0;title\x07"}]
     done = call("run", site.section("a", rows).path)
     assert [c for c in done.out if not c.isprintable() and c != "\n"] == []
@@ -28,7 +28,7 @@ def test_no_character_of_a_source_does_anything_to_the_terminal(site: TestSite) 
 
 
 @pytest.mark.parametrize(("terminal", "bold"), [("xterm", True), ("dumb", False)])
-def test_the_headline_is_bold_if_a_terminal_can_show_it(site: TestSite, terminal: str, bold: bool) -> None:
+def test_the_headline_is_bold_on_a_terminal(site: TestSite, terminal: str, bold: bool) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "sitemap_etl", "run", str(site.section("a", pages(3)).path)]
     environ = {**os.environ, "TERM": terminal}

@@ -37,7 +37,7 @@ def wait(frame):
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A published site whose next run waits in a hook until told to go on."""
+    """A published site whose next run waits in a hook until it is released."""
     site = TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
     site.night(1)
     site.export("products", pages(101, lastmod="2026-11-01"))
@@ -47,7 +47,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def begun(site: TestSite, *arguments: object) -> subprocess.Popen[str]:
-    """A run that has come to its hook."""
+    """Start a run, and return once it has come to its hook."""
     running = process("run", site.path, *arguments, cwd=site.folder)
     until(lambda: (site.folder / "waiting").exists() or running.poll() is not None)
     assert running.poll() is None, running.communicate()
@@ -60,7 +60,7 @@ def until(condition) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_with_130_and_leaves_everything_as_it_was(site: TestSite, number: int) -> None:
+def test_an_interrupted_run_ends_with_exit_code_130_and_changes_nothing(site: TestSite, number: int) -> None:
     before = site.public().objects()
     running = begun(site, "--json")
     running.send_signal(number)
@@ -73,7 +73,7 @@ def test_an_interrupted_run_ends_with_130_and_leaves_everything_as_it_was(site: 
     assert site.public().objects() == before
 
 
-def test_an_interrupted_run_gives_its_lease_back(site: TestSite) -> None:
+def test_an_interrupted_run_releases_its_lease(site: TestSite) -> None:
     running = begun(site)
     assert site.state().storage.get("state/lease.json") is not None
     running.send_signal(signal.SIGINT)
@@ -84,8 +84,8 @@ def test_an_interrupted_run_gives_its_lease_back(site: TestSite) -> None:
 
 
 @pytest.mark.thorough
-def test_a_second_interruption_ends_at_once(site: TestSite) -> None:
-    """Also where what is under way never ends. The dead process holds no lease."""
+def test_a_second_interruption_ends_the_run_at_once(site: TestSite) -> None:
+    """Even if the running work never ends. The dead process holds no lease."""
     before = site.public().objects()
     running = begun(site, "--json")
     running.send_signal(signal.SIGINT)
@@ -116,7 +116,7 @@ main()
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: TestSite, number: int) -> None:
+def test_a_signal_during_exit_does_not_change_the_exit_code(site: TestSite, number: int) -> None:
     (site.folder / "go on").touch()
     running = subprocess.Popen(
         [sys.executable, "-c", SLOW_END, "run", str(site.path), "--json"],
@@ -133,8 +133,8 @@ def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: Tes
     assert (json.loads(out)["status"], running.returncode) == ("published", 0)
 
 
-def test_a_database_whose_rows_can_t_be_read_does_not_keep_the_process(site: TestSite) -> None:
-    """What its driver would have given next is for nobody; at the end of a process no thread can be started for it."""
+def test_unreadable_rows_of_a_database_do_not_keep_the_process_alive(site: TestSite) -> None:
+    """Nobody reads the next rows of the driver; no thread can be started for them while the process ends."""
     with closing(sqlite3.connect(site.folder / "catalog.db")) as database, database:
         database.execute("CREATE TABLE pages (loc TEXT)")
         database.execute("INSERT INTO pages VALUES (CAST(x'2fe4' AS TEXT))")
@@ -178,9 +178,7 @@ main()
     ("module", "swallowed"),
     [("sitemap_etl.cli.endings", False), ("numpy.dtypes", False), ("sitemap_etl.stages.run", True)],
 )
-def test_a_signal_while_modules_are_imported_is_an_interruption(
-    site: TestSite, module: str, swallowed: bool, number: int
-) -> None:
+def test_a_signal_during_imports_is_an_interruption(site: TestSite, module: str, swallowed: bool, number: int) -> None:
     program = STRUCK.format(module=module, number=int(number), swallowed=swallowed)
     done = subprocess.run(
         [sys.executable, "-c", program, "run", str(site.path), "--json"],
@@ -197,7 +195,7 @@ def test_a_signal_while_modules_are_imported_is_an_interruption(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [("schema",), ("run", "shop.yaml", "--json"), ("history", "shop.yaml")])
-def test_a_reader_who_has_had_enough_is_no_error(site: TestSite, arguments: tuple[str, ...]) -> None:
+def test_a_closed_pipe_on_stdout_is_not_an_error(site: TestSite, arguments: tuple[str, ...]) -> None:
     (site.folder / "go on").touch()
     assert site.path.name == "shop.yaml"
     read, write = os.pipe()
@@ -212,7 +210,7 @@ def test_a_reader_who_has_had_enough_is_no_error(site: TestSite, arguments: tupl
 
 
 def on_terminal(*arguments: object, cwd: Path, columns: int) -> tuple[int, str]:
-    """Call the command on a terminal of so many columns; gives exit code and what it showed."""
+    """Call the command on a terminal with this many columns; return exit code and output."""
     leader, follower = pty.openpty()
     ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "CI", "NO_COLOR")}
@@ -242,7 +240,7 @@ def on_terminal(*arguments: object, cwd: Path, columns: int) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-def test_on_a_terminal_no_name_and_no_number_is_cut(site: TestSite, columns: int) -> None:
+def test_a_terminal_shows_names_and_numbers_in_full(site: TestSite, columns: int) -> None:
     (site.folder / "go on").touch()
     site.keys["gates"] = {"max_rejected": 1, "max_drop": 1}
     odd = [{"loc": "https://elsewhere.example/x"}, {"loc": "/hidden", "exclude": "sold out"}, {"loc": "/p/000050"}]

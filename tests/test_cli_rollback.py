@@ -1,4 +1,4 @@
-"""The command `rollback`: an older set is published again, or what is in the way of that is told."""
+"""The command `rollback`: an older release is published again, or the obstacle is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(site: TestSite, night: int, *arguments: object) -> Done:
     return call("run", site.path, *at(f"2026-11-{night:02}T02:00:00Z"), *arguments)
 
 
-def test_rollback_publishes_the_set_before(site: TestSite) -> None:
+def test_rollback_publishes_the_previous_release(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(95, lastmod="2026-10-01"))
     run(site, 2)
@@ -38,7 +38,7 @@ def test_rollback_publishes_the_set_before(site: TestSite) -> None:
     assert again.out.startswith("Rolled back to 20261102T020000Z-")
 
 
-def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite) -> None:
+def test_a_rollback_does_not_replace_objects_that_are_not_managed(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(95, lastmod="2026-10-01"))
     assert run(site, 2).code == 0
@@ -58,7 +58,7 @@ def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite, again: bool) -> None:
+def test_a_rollback_to_the_published_release_says_so_and_does_nothing(site: TestSite, again: bool) -> None:
     old = run(site, 1, "--json").json["run_id"]
     if again:
         site.export("products", pages(95, lastmod="2026-10-01"))
@@ -74,14 +74,14 @@ def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite
     assert call("history", site.path).out == before
 
 
-def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:
+def test_rollback_without_an_earlier_release_ends_with_exit_code_2(site: TestSite) -> None:
     assert call("rollback", site.path).code == 2
     run(site, 1)
     done = call("rollback", site.path)
     assert (done.code, done.err) == (2, "shop: the current release is the only one\n")
 
 
-def test_a_release_that_is_not_kept_is_answered_with_those_that_are(site: TestSite) -> None:
+def test_a_rollback_to_a_deleted_release_names_the_remaining_ones(site: TestSite) -> None:
     old = run(site, 1, "--json").json["run_id"]
     site.export("products", pages(95, lastmod="2026-10-01"))
     run(site, 2)
@@ -90,8 +90,8 @@ def test_a_release_that_is_not_kept_is_answered_with_those_that_are(site: TestSi
 
 
 @pytest.mark.parametrize("moved", [(), ("--moved",)])
-def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tuple[str, ...]) -> None:
-    """Its pages are of another origin, and no engine takes them from a sitemap of this one."""
+def test_a_rollback_refuses_a_release_of_another_site(site: TestSite, moved: tuple[str, ...]) -> None:
+    """Its pages have another origin, which engines don't accept in a sitemap of this one."""
     old = run(site, 1, "--json").json["run_id"]
     site.keys["site"] = "https://www.shop.example"
     if not moved:
@@ -112,7 +112,7 @@ def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tup
     assert len(site.public().locs()) == 100
 
 
-def test_a_dry_rollback_shows_what_it_would_publish_and_changes_nothing(site: TestSite) -> None:
+def test_a_dry_run_of_a_rollback_shows_what_it_would_publish(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(95, lastmod="2026-10-01"))
     run(site, 2)
@@ -144,7 +144,7 @@ def test_a_rollback_that_drops_many_pages_is_refused_until_it_is_forced(site: Te
     assert "facets" in call("history", site.path).out
 
 
-def test_a_rollback_below_the_least_number_of_pages_is_refused_until_it_is_forced(site: TestSite) -> None:
+def test_a_rollback_below_the_minimum_number_of_pages_is_refused_until_it_is_forced(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(200, lastmod="2026-10-01"))
     run(site, 2)
@@ -166,7 +166,7 @@ def test_a_rollback_below_the_least_number_of_pages_is_refused_until_it_is_force
 
 @pytest.mark.parametrize("time", ["0206-11-20T02:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 @pytest.mark.parametrize("command", ["run", "rollback"])
-def test_a_year_that_nobody_means_is_reported(site: TestSite, command: str, time: str) -> None:
+def test_an_implausible_year_is_reported(site: TestSite, command: str, time: str) -> None:
     run(site, 1)
     done = call(command, site.path, *at(time))
     assert (done.code, done.out) == (2, "")
@@ -174,7 +174,7 @@ def test_a_year_that_nobody_means_is_reported(site: TestSite, command: str, time
 
 
 class _Seen(Wrapped):
-    """A storage after each write to which somebody reads the set."""
+    """A storage that reads the release after each write."""
 
     def put(self, key: str, data: Any, **options: Any) -> Stat:
         outer: Any = self._outer
@@ -194,10 +194,10 @@ class Seen(Wrapping):
         self.alone = threading.RLock()
 
 
-def test_sections_that_changed_their_names_are_rolled_back_without_a_moment_in_which_a_page_is_unlisted(
+def test_a_rollback_of_renamed_sections_never_unlists_a_page(
     site: TestSite,
 ) -> None:
-    """The same rows are in other files then, whose snapshots are the same."""
+    """The same rows are then in other files with the same snapshots."""
     site.section("pages", pages(50, 500, lastmod="2026-10-01"))
     run(site, 1)
     keys = site.keys["sections"]
@@ -214,10 +214,10 @@ def test_sections_that_changed_their_names_are_rolled_back_without_a_moment_in_w
 
 
 @pytest.mark.parametrize("small", [False, True])
-def test_a_rollback_in_many_ranges_is_the_same_as_in_one(
+def test_a_rollback_gives_the_same_result_for_any_number_of_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
-    """Two sections whose URLs lie between each other's; pages are changed, added, removed, and move."""
+    """Two sections with interleaved URLs; pages are changed, added, removed, and move."""
     if small:
         monkeypatch.setattr("sitemap_etl.runs.rollback.WINDOW_ROWS", 10)
         monkeypatch.setattr("sitemap_etl.state.snapshots._BATCH_ROWS", 7)

@@ -1,4 +1,4 @@
-"""The command's streams: readers who leave, disks that are full, streams that are closed or take only ASCII."""
+"""The command's streams: closed pipes, full disks, closed streams and streams for ASCII only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def shell(site: TestSite, line: str) -> tuple[int, str]:
-    """Run a line of bash in which `etl` is the command; gives its exit code and all that was said."""
+    """Run a line of bash in which `etl` is the command; return its exit code and output."""
     assert site.path.name == "shop.yaml"
     script = f'etl() {{ {SHELL} "$@"; }}; {line}'
     done = subprocess.run(
@@ -61,7 +61,7 @@ LEFT = [
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("line", LEFT)
-def test_a_run_that_nobody_listens_to_publishes_and_ends_with_its_own_code(site: TestSite, line: str) -> None:
+def test_a_run_with_closed_streams_publishes_and_keeps_its_exit_code(site: TestSite, line: str) -> None:
     code, said = shell(site, line)
     assert code == 0, said
     assert len(site.public().locs()) == 100
@@ -70,15 +70,15 @@ def test_a_run_that_nobody_listens_to_publishes_and_ends_with_its_own_code(site:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("line", LEFT[1:3])
-def test_a_run_that_nobody_listens_to_is_refused_all_the_same(site: TestSite, line: str) -> None:
+def test_a_run_with_closed_streams_can_be_refused(site: TestSite, line: str) -> None:
     site.night(1)
     site.export("products", pages(10))
     assert shell(site, line)[0] == 1
     assert len(site.public().locs()) == 100
 
 
-def test_a_closed_stream_gets_none_of_the_files_of_a_run(site: TestSite) -> None:
-    """A file that is opened takes the number of a stream that was closed, and would be printed into."""
+def test_output_for_a_closed_stream_is_not_written_into_other_files(site: TestSite) -> None:
+    """An opened file gets the number of a closed stream, and output would be written into it."""
     assert shell(site, "etl run shop.yaml <&- >&- 2>&-")[0] == 0
     assert {entry.loc for entry in site.public().entries()} == {f"{site.origin}/p/{n:06}" for n in range(100)}
     robots = (site.folder / "public" / "robots.txt").read_text()
@@ -99,9 +99,7 @@ def test_a_closed_stream_gets_none_of_the_files_of_a_run(site: TestSite) -> None
         ("run", 2),
     ],
 )
-def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
-    site: TestSite, command: str, code: int
-) -> None:
+def test_a_command_whose_pipe_is_closed_keeps_its_exit_code(site: TestSite, command: str, code: int) -> None:
     site.night(1)
     left, said = shell(site, f"etl {command} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
     assert left == code, said
@@ -109,7 +107,7 @@ def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
 
 
 @pytest.mark.thorough
-def test_output_that_a_disk_has_no_room_for_is_reported(site: TestSite) -> None:
+def test_output_to_a_full_disk_is_reported(site: TestSite) -> None:
     site.night(1)
     for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json", "run shop.yaml --json -q"):
         code, said = shell(site, f"etl {command} >/dev/full")
@@ -138,7 +136,7 @@ for arguments in json.loads(sys.argv[1]):
 def one_by_one(
     site: TestSite, environ: dict[str, str], calls: Sequence[tuple[str, ...]]
 ) -> dict[tuple[str, ...], Done]:
-    """Several calls of the command, one after the other, in one process with these streams."""
+    """Call the command several times in one process with these streams."""
     done = subprocess.run(
         [sys.executable, "-c", ONE_BY_ONE, json.dumps(calls)],
         cwd=site.folder,
@@ -156,7 +154,7 @@ def one_by_one(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW[1:])
-def test_a_run_is_reported_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
+def test_the_output_of_a_run_fits_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
     site.export("products", [*pages(100), {"loc": "/größe/✓", "exclude": "ausverkauft – heute ✓"}])
     assert site.path.exists()
     for arguments in (("run", "shop.yaml"), ("check", "public", "--at", "https://shop.example/", "größe ✓.xml")):
@@ -167,7 +165,7 @@ def test_a_run_is_reported_on_a_stream_of_another_encoding(site: TestSite, envir
 
 
 @pytest.mark.thorough
-def test_where_a_stream_does_not_take_every_character_others_stand_in(site: TestSite) -> None:
+def test_characters_that_a_stream_cannot_encode_are_replaced(site: TestSite) -> None:
     environ = {"PYTHONIOENCODING": "ascii"}
     odd = [{"loc": "/größe/✓", "exclude": "ausverkauft – heute"}, {"loc": "ftp://ü.example/"}]
     site.export("products", [*pages(100), *odd])
@@ -202,8 +200,8 @@ def test_where_a_stream_does_not_take_every_character_others_stand_in(site: Test
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW)
-def test_text_of_the_command_line_is_read_in_any_locale(site: TestSite, environ: dict[str, str]) -> None:
-    """Also bytes that are no UTF-8, in a reason, a URL or the name of a site file."""
+def test_command_line_text_is_read_in_any_locale(site: TestSite, environ: dict[str, str]) -> None:
+    """Invalid UTF-8 in a reason, a URL or the name of a site file as well."""
     site.export("products", [*pages(100), {"loc": "/größe"}])
     name, reason, url = map(os.fsdecode, (b"gr\xf6.yaml", b"f\xfcr", b"/gr\xf6\xdfe"))
     site.path.rename(site.folder / name)
@@ -216,7 +214,7 @@ def test_text_of_the_command_line_is_read_in_any_locale(site: TestSite, environ:
 
 
 @pytest.mark.thorough
-def test_json_says_the_same_on_a_stream_that_takes_only_ascii(site: TestSite) -> None:
+def test_json_is_equivalent_on_an_ascii_stream(site: TestSite) -> None:
     site.export("products", [*pages(100), {"loc": "/hidden", "exclude": "geschlossen – für heute ✓"}])
     site.night(1)
     narrow, wide = (
@@ -227,7 +225,7 @@ def test_json_says_the_same_on_a_stream_that_takes_only_ascii(site: TestSite) ->
     assert "für heute ✓" in json.dumps(wide, ensure_ascii=False)
 
 
-def test_a_terminal_that_takes_only_ascii_shows_bars(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ascii_terminal_shows_progress_bars(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     code, shown = on_terminal("run", site.path, cwd=site.folder, columns=100)
     assert code == 0, shown

@@ -1,4 +1,4 @@
-"""The time of a run against two clocks, that of the published set and that of the store; and nothing in the future."""
+"""The time of a run against two clocks, those of the release and of the store; and dates in the future."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def titled(edition: int, *, of: int = 7) -> list[dict[str, str]]:
 
 
 def run(site: TestSite, time: datetime, *, given: datetime | None = None, **options: Any) -> Finished:
-    """A run when it is this time by every clock; `given`: the time that is asked for."""
+    """Run at this time by every clock; `given`: the option --now."""
     return run_locally(site.load(), Options(**options), site.at(time), jobs=1, now=given)
 
 
 def files(site: TestSite) -> dict[Path, bytes]:
-    """Everything but the records of runs, which tell of those that were refused as well."""
+    """Return everything except run records, which include refused runs."""
     kept = (
         path for path in site.folder.rglob("*") if path.is_file() and not re.search("/(state/runs|reports)/", str(path))
     )
@@ -54,7 +54,7 @@ def files(site: TestSite) -> dict[Path, bytes]:
 
 
 def public(site: TestSite) -> str:
-    """All files of the set, as text: a file that waits to be deleted is in no index."""
+    """Return all files of the release as text, without files that wait to be deleted."""
     objects = site.public().objects()
     data = {file.key: objects[file.key] for file in site.manifest().files()}
     return "\n".join((gzip.decompress(d) if key.endswith(".gz") else d).decode() for key, d in data.items())
@@ -63,7 +63,7 @@ def public(site: TestSite) -> str:
 # --- against the published set -----------------------------------------------------------------------
 
 
-def test_a_clock_that_is_a_little_behind_counts_as_that_of_the_set_in_place(site: TestSite) -> None:
+def test_a_clock_slightly_behind_takes_the_time_of_the_published_release(site: TestSite) -> None:
     site.export("p", titled(2))
     before = site.manifest()
     done = run(site, FIRST_NIGHT - LITTLE)
@@ -74,7 +74,7 @@ def test_a_clock_that_is_a_little_behind_counts_as_that_of_the_set_in_place(site
     assert site.public().by_loc()[f"{site.origin}/p/000007"].lastmod == before.now
 
 
-def test_a_clock_that_is_far_behind_is_refused_with_both_times_before_anything_is_changed(site: TestSite) -> None:
+def test_a_clock_far_behind_is_refused_with_both_times_before_anything_is_changed(site: TestSite) -> None:
     site.export("p", titled(2))
     before = files(site)
     with pytest.raises(Refused) as refused:
@@ -84,7 +84,7 @@ def test_a_clock_that_is_far_behind_is_refused_with_both_times_before_anything_i
     assert files(site) == before
 
 
-def test_after_a_rollback_the_time_is_that_of_the_rollback(site: TestSite) -> None:
+def test_after_a_rollback_the_clock_is_compared_with_the_time_of_the_rollback(site: TestSite) -> None:
     site.export("p", titled(2))
     site.night(2)
     roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=3)), reason=None)
@@ -97,8 +97,8 @@ def test_after_a_rollback_the_time_is_that_of_the_rollback(site: TestSite) -> No
 
 
 @pytest.mark.parametrize("off", [CLOCK_OFF + 60, -CLOCK_OFF - 60])
-def test_a_clock_that_is_far_from_the_stores_is_refused_with_both_times(site: TestSite, off: int) -> None:
-    """The store has a later night than the set, so that it is not the set that refuses."""
+def test_a_clock_far_from_that_of_the_store_is_refused_with_both_times(site: TestSite, off: int) -> None:
+    """The time of the store is after the release, so that the release is not the reason for the refusal."""
     before = files(site)
     environment = site.at(FIRST_NIGHT + timedelta(days=2))
     wrong = FIRST_NIGHT + timedelta(days=2, seconds=off)
@@ -111,14 +111,14 @@ def test_a_clock_that_is_far_from_the_stores_is_refused_with_both_times(site: Te
 
 
 @pytest.mark.parametrize("off", [CLOCK_OFF - 60, 60 - CLOCK_OFF])
-def test_a_clock_that_is_less_than_an_hour_from_the_stores_is_believed(site: TestSite, off: int) -> None:
+def test_a_clock_less_than_an_hour_from_that_of_the_store_is_accepted(site: TestSite, off: int) -> None:
     environment = site.at(FIRST_NIGHT + timedelta(days=2))
     now = FIRST_NIGHT + timedelta(days=2, seconds=off)
     done = run_locally(site.load(), Options(), replace(environment, clock=lambda: now), jobs=1)
     assert done.summary.now == instant(now)
 
 
-def test_the_clock_of_a_folder_is_that_of_its_file_system(tmp_path: Path) -> None:
+def test_the_clock_of_a_folder_is_the_clock_of_its_file_system(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(30))
     wrong = datetime.now(UTC) + timedelta(hours=2)
     with pytest.raises(Refused, match=r"the clock of .*/work/shop says "):
@@ -126,7 +126,7 @@ def test_the_clock_of_a_folder_is_that_of_its_file_system(tmp_path: Path) -> Non
     assert run_locally(site.load(), Options(), site.environment, jobs=1).summary.status == "published"
 
 
-def test_a_rollback_and_a_task_of_a_scheduler_look_at_the_stores_clock_too(site: TestSite) -> None:
+def test_rollbacks_and_scheduler_tasks_compare_the_clock_of_the_store_too(site: TestSite) -> None:
     site.export("p", titled(2))
     site.night(2)
     environment = site.at(FIRST_NIGHT + timedelta(days=2))
@@ -137,7 +137,7 @@ def test_a_rollback_and_a_task_of_a_scheduler_look_at_the_stores_clock_too(site:
         tasks.start(site.load(), Options(reason="nor here"), wrong)
 
 
-def test_a_time_that_is_given_wants_a_reason_which_the_manifest_and_the_history_keep(site: TestSite) -> None:
+def test_the_option_now_requires_a_reason_that_manifest_and_history_record(site: TestSite) -> None:
     site.export("p", titled(2))
     time, given = FIRST_NIGHT + timedelta(days=9), FIRST_NIGHT + timedelta(days=3)
     for reason in (None, "", " "):
@@ -150,12 +150,12 @@ def test_a_time_that_is_given_wants_a_reason_which_the_manifest_and_the_history_
     assert site.public().by_loc()[f"{site.origin}/p/000007"].lastmod == "2026-11-04T02:00:00Z"
 
 
-def test_a_time_that_is_given_and_agrees_with_the_clocks_needs_no_reason(site: TestSite) -> None:
+def test_the_option_now_needs_no_reason_if_it_agrees_with_the_clocks(site: TestSite) -> None:
     time = FIRST_NIGHT + timedelta(days=9)
     assert run(site, time, given=time - timedelta(minutes=50)).summary.status == "unchanged"
 
 
-def test_a_scheduler_gives_the_time_and_the_reason_as_the_command_does(site: TestSite) -> None:
+def test_a_scheduler_passes_time_and_reason_as_the_command_does(site: TestSite) -> None:
     time = FIRST_NIGHT + timedelta(days=9)
     given = written("2026-11-04T02:00:00")
     with pytest.raises(Refused, match="in a DAG, the parameters now and reason"):
@@ -165,17 +165,17 @@ def test_a_scheduler_gives_the_time_and_the_reason_as_the_command_does(site: Tes
 
 
 @pytest.mark.parametrize("text", [None, "", " "])
-def test_no_time_is_given_by_an_empty_parameter(text: str | None) -> None:
+def test_an_empty_time_parameter_means_the_current_time(text: str | None) -> None:
     assert written(text) is None
 
 
-def test_an_invalid_time_is_a_mistake_of_the_call() -> None:
+def test_an_invalid_time_is_an_error_of_the_call() -> None:
     with pytest.raises(ConfigError, match="--now noon: expected a time in ISO 8601"):
         written("noon")
 
 
-def test_rows_are_read_no_later_than_both_clocks_say() -> None:
-    """A worker whose clock is fast must not believe dates that the store has yet to see."""
+def test_since_is_no_later_than_either_clock() -> None:
+    """A worker with a fast clock must not accept dates that are in the future for the store."""
     now = FIRST_NIGHT
     later, next_year = now + timedelta(minutes=20), now + timedelta(days=YEAR)
     assert read_moment(now, later, next_year) == later
@@ -185,14 +185,16 @@ def test_rows_are_read_no_later_than_both_clocks_say() -> None:
 
 
 @pytest.mark.parametrize(("beyond", "named"), [(0, False), (1, True)])
-def test_a_set_more_than_an_hour_ahead_of_the_store_is_held_against_the_stores_clock(beyond: int, named: bool) -> None:
+def test_a_release_over_an_hour_ahead_of_the_store_is_reported_with_the_clock_of_the_store(
+    beyond: int, named: bool
+) -> None:
     placed = FIRST_NIGHT + timedelta(seconds=CLOCK_OFF + beyond)
     with pytest.raises(Refused) as caught:
         moment_of(FIRST_NIGHT, FIRST_NIGHT, "s3://here", given=None, reason=None, placed=placed, run_id="r1")
     assert ("the clock of s3://here says" in str(caught.value)) == named
 
 
-def test_with_a_reason_a_time_before_the_set_is_the_runs_own() -> None:
+def test_with_a_reason_a_run_can_have_a_time_before_the_release() -> None:
     times = {"clock": FIRST_NIGHT, "store": FIRST_NIGHT, "where": "work", "given": FIRST_NIGHT}
     placed = FIRST_NIGHT + timedelta(days=YEAR)
     assert moment_of(**times, reason="it was fast", placed=placed) == FIRST_NIGHT
@@ -203,7 +205,7 @@ def test_with_a_reason_a_time_before_the_set_is_the_runs_own() -> None:
 
 @pytest.fixture
 def fast(tmp_path: Path) -> TestSite:
-    """Published on the first night, and on the second by a clock that was a year fast: page 7 has a date of then."""
+    """Return a site published on day 1, and on day 2 by a clock that was a year fast: page 7 has a date of then."""
     keys: dict[str, Any] = {"feed": {"formats": ["rss", "atom"], "title": "P", "items": 5}}
     site = TestSite(tmp_path, gates=OPEN, recent="3d").section("p", titled(1), lastmod=RULE, **keys)
     site.section("q", pages(25, 100, title="q", at="2026-10-01"), lastmod=RULE)
@@ -214,7 +216,7 @@ def fast(tmp_path: Path) -> TestSite:
     return site
 
 
-def test_a_set_from_the_future_is_refused_and_the_message_says_how_to_leave_it(fast: TestSite) -> None:
+def test_a_run_after_a_release_from_the_future_is_refused_with_the_ways_to_fix_it(fast: TestSite) -> None:
     with pytest.raises(Refused) as refused:
         fast.night(3)
     told = str(refused.value)
@@ -224,7 +226,7 @@ def test_a_set_from_the_future_is_refused_and_the_message_says_how_to_leave_it(f
     assert '--now 2026-11-03T02:00:00Z --reason "…"' in told
 
 
-def test_it_is_left_by_going_back_to_the_set_before_it(fast: TestSite) -> None:
+def test_a_rollback_to_the_previous_release_fixes_a_release_from_the_future(fast: TestSite) -> None:
     done = roll_back(fast.load(), None, fast.at(FIRST_NIGHT + timedelta(days=2)), reason="the clock was fast")
     assert done.summary.status == "published"
     assert "2027" not in public(fast)
@@ -234,8 +236,8 @@ def test_it_is_left_by_going_back_to_the_set_before_it(fast: TestSite) -> None:
         assert "2027" not in public(fast)
 
 
-def test_it_is_left_by_publishing_it_again_with_the_right_time(fast: TestSite) -> None:
-    """Its pages stay, but no date is one of the future: page 7 has the source's again."""
+def test_publishing_a_release_from_the_future_again_fixes_its_time(fast: TestSite) -> None:
+    """Its pages stay, but no date is in the future: page 7 has that of the source again."""
     again = fast.manifest().run_id
     roll_back(fast.load(), again, fast.at(FIRST_NIGHT + timedelta(days=2)), reason="the clock was fast")
     assert "2027" not in public(fast)
@@ -250,8 +252,8 @@ def test_it_is_left_by_publishing_it_again_with_the_right_time(fast: TestSite) -
 
 
 @pytest.mark.parametrize("sections", [(), ("q",), ("p",)], ids=["all", "the other one", "the one with the date"])
-def test_it_is_left_by_a_run_with_a_reason(fast: TestSite, sections: tuple[str, ...]) -> None:
-    """Also where the section with the date is not read: it stays as published, but for that."""
+def test_a_run_with_a_reason_fixes_a_release_from_the_future(fast: TestSite, sections: tuple[str, ...]) -> None:
+    """Even if the section with the date is not read: otherwise it stays as published."""
     time = FIRST_NIGHT + timedelta(days=2)
     done = run(fast, time, given=time, reason="the clock was fast", sections=sections)
     assert done.summary.status == "published"
@@ -267,7 +269,7 @@ def test_it_is_left_by_a_run_with_a_reason(fast: TestSite, sections: tuple[str, 
     assert fast.night(6).summary.status == "unchanged"
 
 
-def test_no_gate_objects_to_dates_that_were_of_the_future(tmp_path: Path) -> None:
+def test_no_gate_refuses_the_removal_of_future_dates(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN).section("p", pages(30, title="1"), lastmod={"fingerprint": ["title"]})
     site.night(1)
     site.export("p", pages(30, title="2"))
@@ -279,8 +281,8 @@ def test_no_gate_objects_to_dates_that_were_of_the_future(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["rollback", "reason"])
-def test_a_page_that_left_in_the_future_comes_back_without_its_date(fast: TestSite, how: str) -> None:
-    """Page 7, dated by the fast clock, is not in the set that follows, and comes back the night after."""
+def test_a_page_removed_by_a_release_from_the_future_returns_without_its_date(fast: TestSite, how: str) -> None:
+    """Page 7, dated by the fast clock, is not in the next release, and returns the day after."""
     fast.export("p", [row for row in titled(2) if "000007" not in row["loc"]])
     time = FIRST_NIGHT + timedelta(days=2)
     if how == "rollback":
@@ -294,7 +296,7 @@ def test_a_page_that_left_in_the_future_comes_back_without_its_date(fast: TestSi
         assert "2027" not in public(fast)
 
 
-def test_dates_of_the_source_are_judged_by_the_time_that_is_given(site: TestSite) -> None:
+def test_the_option_now_decides_which_dates_are_in_the_future(site: TestSite) -> None:
     rows = pages(30, lastmod=lambda n: "2026-11-09T00:00:00Z" if n % 2 else "2026-10-01")
     site.section("n", rows)
     given = FIRST_NIGHT + timedelta(days=3)
@@ -303,7 +305,7 @@ def test_dates_of_the_source_are_judged_by_the_time_that_is_given(site: TestSite
     assert "2026-11-09" not in public(site)
 
 
-def test_the_sets_of_the_last_seven_days_are_none_of_the_future(fast: TestSite) -> None:
+def test_the_history_of_seven_days_excludes_releases_from_the_future(fast: TestSite) -> None:
     time = FIRST_NIGHT + timedelta(days=2)
     run(fast, time, given=time, reason="the clock was fast")
     assert all(size.at <= instant(time) for size in fast.manifest().history)

@@ -1,4 +1,4 @@
-"""hreflang clusters: closed over what is listed, wherever the rows lie."""
+"""hreflang clusters: complete for all listed pages, in whatever split or section their rows are."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def links(site: TestSite, path: str) -> dict[str, str]:
     return {tag: href.removeprefix(ORIGIN) for tag, href in found.items()}
 
 
-def test_every_page_links_to_all_of_its_cluster_itself_included(site: TestSite) -> None:
+def test_every_page_links_to_all_pages_of_its_cluster_including_itself(site: TestSite) -> None:
     site.section("a", pages_in("en de fr"), alternates=RULE)
     site.night(1)
     expected = {"de": "/de/3", "en": "/en/3", "fr": "/fr/3", "x-default": "/en/3"}
     assert links(site, "/en/3") == links(site, "/de/3") == links(site, "/fr/3") == expected
 
 
-def test_pages_without_a_group_link_to_nothing_also_where_none_has_one(site: TestSite) -> None:
+def test_pages_without_a_group_have_no_links(site: TestSite) -> None:
     alone = {"item": None, "lang": None}
     site.section("a", [*({**row, **alone} for row in pages_in("en")), *pages_in("de fr", 2)], alternates=RULE)
     site.section("b", [{"loc": f"/b/{n}", **alone} for n in range(3)], alternates=RULE)
@@ -51,7 +51,7 @@ def test_pages_without_a_group_link_to_nothing_also_where_none_has_one(site: Tes
     assert links(site, "/en/1") == links(site, "/b/1") == {}
 
 
-def test_a_cluster_reaches_over_sections_that_share_its_name(site: TestSite) -> None:
+def test_sections_with_the_same_cluster_name_share_clusters(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en"), alternates=rule)
     site.section("b", pages_in("de"), alternates=rule)
@@ -104,13 +104,13 @@ def test_an_invalid_tag_is_left_out_and_counted(site: TestSite) -> None:
     assert any("hreflang" in reason for reason in done.summary.reasons["a"]["notes"].counts)
 
 
-def test_a_quiet_run_with_clusters_writes_nothing(site: TestSite) -> None:
+def test_a_run_without_changes_writes_nothing_if_there_are_clusters(site: TestSite) -> None:
     site.section("a", pages_in("en de fr"), alternates=RULE)
     site.night(1)
     assert site.night(2).summary.status == "unchanged"
 
 
-def test_a_page_that_joins_changes_the_links_of_the_others(site: TestSite) -> None:
+def test_a_new_page_changes_the_links_of_its_cluster(site: TestSite) -> None:
     site.section("a", pages_in("en de"), alternates=RULE)
     site.night(1)
     site.export("a", [*pages_in("en de"), {"loc": "/fr/0", "item": "i0", "lang": "fr"}])
@@ -119,7 +119,7 @@ def test_a_page_that_joins_changes_the_links_of_the_others(site: TestSite) -> No
     assert done.summary.sections["a"].changed == 2
 
 
-def test_with_one_section_run_the_other_ones_pages_still_count(site: TestSite) -> None:
+def test_pages_of_sections_that_are_not_read_stay_in_their_clusters(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en"), alternates=rule)
     site.section("b", pages_in("de"), alternates=rule)
@@ -130,7 +130,7 @@ def test_with_one_section_run_the_other_ones_pages_still_count(site: TestSite) -
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_links_of_a_section_that_is_not_read_are_reported_until_it_is(site: TestSite, held: bool) -> None:
+def test_outdated_links_of_a_section_are_reported_until_it_is_read(site: TestSite, held: bool) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en"), alternates=rule)
     site.section("b", [*pages_in("de fr"), {"loc": "/b", "item": None, "lang": None}], alternates=rule, on_error="keep")
@@ -149,7 +149,7 @@ def test_links_of_a_section_that_is_not_read_are_reported_until_it_is(site: Test
     assert set(links(site, "/de/0")) == {"de", "fr"}
 
 
-def test_links_that_stay_right_without_a_read_are_not_reported(site: TestSite) -> None:
+def test_links_that_are_still_valid_are_not_reported_for_a_section_that_is_not_read(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en", 9), alternates=rule)
     site.section("b", pages_in("de"), alternates=rule)
@@ -159,7 +159,7 @@ def test_links_that_stay_right_without_a_read_are_not_reported(site: TestSite) -
 
 
 @pytest.mark.parametrize("reads", ["a c", "a"])
-def test_a_page_that_another_section_took_from_an_unread_one_leaves_its_cluster(site: TestSite, reads: str) -> None:
+def test_a_page_taken_from_a_section_that_is_not_read_leaves_its_cluster(site: TestSite, reads: str) -> None:
     """The section c is read or not; b, which loses /de/0, is not."""
     rule = {**RULE, "cluster": "shop"}
     site.section("a", [{"loc": "/a"}])
@@ -179,7 +179,7 @@ def test_a_page_that_another_section_took_from_an_unread_one_leaves_its_cluster(
     assert set(links(site, "/en/0")) == set(links(site, "/fr/0")) == {"fr", "en", "x-default"}
 
 
-def test_a_page_that_an_earlier_section_took_has_the_group_that_this_one_gives_it(site: TestSite) -> None:
+def test_a_page_taken_by_an_earlier_section_has_the_group_of_that_section(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", [{"loc": "/en/9", "item": "i9", "lang": "en"}], alternates=rule)
     site.section("b", pages_in("de fr"), alternates=rule)
@@ -193,11 +193,24 @@ def test_a_page_that_an_earlier_section_took_has_the_group_that_this_one_gives_i
     assert links(site, "/fr/0") == {}
 
 
+def test_a_page_alone_in_its_group_is_linked_under_its_last_language(site: TestSite) -> None:
+    """The language of such a page is not shown, but stored: pages of other sections link to it later."""
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", [{"loc": "/a", "item": "i1", "lang": "en"}], alternates=rule)
+    site.section("b", [{"loc": "/b", "item": "i2", "lang": "de"}], alternates=rule)
+    site.night(1)
+    site.export("b", [{"loc": "/b", "item": "i2", "lang": "fr"}])
+    site.night(2)
+    site.export("a", [{"loc": "/a", "item": "i2", "lang": "en"}])
+    site.night(3, sections=["a"])
+    assert links(site, "/a") == {"en": "/a", "fr": "/b", "x-default": "/a"}
+
+
 MEMBER = st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["en", "de", "fr", "x-default"]))
 
 
 @given(st.lists(MEMBER, max_size=40), st.randoms(use_true_random=False))
-def test_the_closure_is_what_the_plain_definition_says(
+def test_the_links_of_clusters_follow_their_definition(
     members: list[tuple[int, int, str]], random_: random.Random
 ) -> None:
     random_.shuffle(members)
@@ -226,7 +239,7 @@ def test_the_closure_is_what_the_plain_definition_says(
     assert all(list(links) == sorted(links) for links in found.values())
 
 
-def test_two_pages_for_one_language_and_a_page_alone_are_counted() -> None:
+def test_second_pages_of_a_language_and_single_pages_are_counted() -> None:
     table = pa.table(
         {
             "group": ["g", "g", "g", "alone"],
@@ -246,8 +259,8 @@ TWENTY = "ar bg cs da de el en es fi fr he hi hu it ja ko nl pl pt ru"
 
 
 @pytest.mark.thorough
-def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
-    """60,000 rows have 1.2 million links, 130 MB of text; closing them takes a bucket at a time."""
+def test_clusters_of_twenty_languages_take_little_memory(tmp_path: Path) -> None:
+    """60,000 rows have 1.2 million links, 130 MB of text; they are computed bucket by bucket."""
     site = TestSite(tmp_path)
     site.section(
         "a", ({"loc": f"/{lang}/{n}", "item": n, "lang": lang} for n in range(3_000) for lang in TWENTY.split())
@@ -267,7 +280,7 @@ def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", ["section", "view"])
-def test_a_page_that_a_view_shows_again_keeps_its_links_in_both(site: TestSite, first: str) -> None:
+def test_a_page_repeated_by_a_view_has_its_links_in_both_places(site: TestSite, first: str) -> None:
     rule = {**RULE, "cluster": "shop"}
     listed, shown = pages_in("en de"), pages_in("en de", 2)
     if first == "section":
@@ -284,7 +297,7 @@ def test_a_page_that_a_view_shows_again_keeps_its_links_in_both(site: TestSite, 
     assert done.summary.clusters.aligned == 10
 
 
-def test_a_view_read_alone_agrees_with_the_section_that_stays_as_published(site: TestSite) -> None:
+def test_a_view_read_alone_has_the_same_links_as_the_section_that_is_not_read(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en de"), alternates=rule)
     site.section("v", pages_in("en de", 2), alternates=rule, view=True)

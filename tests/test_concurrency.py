@@ -1,4 +1,4 @@
-"""Two at once: one publishes, the other is told who was first; what the manifest says is what is there."""
+"""Two runs at once: one publishes, the other names it; the manifest always agrees with the objects."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _Pausing(Wrapped):
 
 
 class Pausing(Wrapping):
-    """Holds a run at the n-th put of an address with this ending, before or after it, until it is let go.
+    """Pauses a run at the n-th put of an address with this ending, before or after it, until it is released.
 
-    `written`: the addresses whose put went through since it was let go.
+    `written`: the addresses of successful puts since then.
     """
 
     storage = _Pausing
@@ -70,7 +70,7 @@ class _Meeting(Wrapped):
 
 
 class Meeting(Wrapping):
-    """Lets the puts of keys with these endings through only together."""
+    """Lets puts of keys with these endings succeed only together."""
 
     storage = _Meeting
 
@@ -87,7 +87,7 @@ class _Full(Wrapped):
 
 
 class Full(Wrapping):
-    """Takes no object with this ending."""
+    """Refuses objects with this ending."""
 
     storage = _Full
 
@@ -97,7 +97,7 @@ class Full(Wrapping):
 
 @contextmanager
 def paused(site: TestSite, night: int, pausing: Pausing) -> Iterator[Future[Finished]]:
-    """A run in a thread of its own, held where `pausing` says."""
+    """Start a run in a thread, paused where `pausing` says."""
     plain = site.environment
     site.environment = pausing.around(plain)
     with ThreadPoolExecutor(1) as pool:
@@ -112,7 +112,7 @@ def paused(site: TestSite, night: int, pausing: Pausing) -> Iterator[Future[Fini
 
 
 def agrees(site: TestSite) -> None:
-    """Every file of the manifest is there, with the bytes and the ETag it says."""
+    """Check that every file of the manifest exists with its bytes and its ETag."""
     public = open_storage(site.load().publish.to)
     for file in site.manifest().files():
         stored = public.get(file.key)
@@ -122,7 +122,7 @@ def agrees(site: TestSite) -> None:
 
 
 def published_ahead(site: TestSite) -> None:
-    """Two sections, three files each; in both the coming night changes something."""
+    """Return two sections of three files each; the next run changes something in both."""
     for name, start in (("a", 0), ("b", 500)):
         site.section(name, pages(50, start, lastmod="2026-10-01"), shards=SMALL)
     site.night(1)
@@ -130,7 +130,7 @@ def published_ahead(site: TestSite) -> None:
 
 
 def changed(site: TestSite, *names: str) -> None:
-    """Of these sections the first page is changed, the last is new; the others are as they were at first."""
+    """Change the first page of these sections and add a last one; the others are as at first."""
     for name, start in (("a", 0), ("b", 500)):
         rows = pages(50, start, lastmod="2026-10-01")
         if name in names:
@@ -138,7 +138,7 @@ def changed(site: TestSite, *names: str) -> None:
         site.export(name, rows)
 
 
-def test_while_a_file_is_staged_the_next_one_is(tmp_path: Path) -> None:
+def test_files_are_staged_concurrently(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("a", pages(50), shards=SMALL)
     site.environment = Meeting("/0.xml", "/1.xml").around(site.environment)
 
@@ -177,7 +177,7 @@ POINTS: dict[str, Callable[[], Pausing]] = {
         for point in POINTS
     ],
 )
-def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says_who_was_first(
+def test_a_run_overtaken_while_paused_writes_nothing_public_and_names_the_other_run(
     tmp_path: Path, s3: S3Server, point: str, store: str
 ) -> None:
     bucket = s3.bucket()
@@ -203,8 +203,8 @@ def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says
 
 
 @pytest.mark.parametrize("key", ["sitemap-b-00001.xml.gz", "sitemap-a-00001.xml.gz"])
-def test_a_put_that_slept_past_its_claim_changes_nothing(tmp_path: Path, key: str) -> None:
-    """Held between the look at its claim and the put. The winner changes the one file, and leaves the other."""
+def test_a_put_delayed_past_its_claim_changes_nothing(tmp_path: Path, key: str) -> None:
+    """Paused between reading its claim and the put. The winner changes the one file, and not the other."""
     site = TestSite(tmp_path, site="http://127.0.0.1:9")
     published_ahead(site)
     changed(site, "a", "b")
@@ -223,7 +223,7 @@ def test_a_put_that_slept_past_its_claim_changes_nothing(tmp_path: Path, key: st
     assert site.night(5).summary.status == "unchanged"
 
 
-def test_of_two_processes_at_once_one_publishes_and_the_other_names_the_holder(tmp_path: Path) -> None:
+def test_of_two_simultaneous_runs_one_publishes_and_the_other_names_it(tmp_path: Path) -> None:
     with Laboratory(tmp_path) as one, Laboratory(tmp_path) as other:
         for lab in (one, other):
             lab.site.section("a", pages(300), shards=SMALL)
@@ -254,8 +254,8 @@ ATTEMPTS: dict[str, Callable[[], Pausing]] = {
 
 
 @pytest.mark.parametrize("point", ATTEMPTS)
-def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path, point: str) -> None:
-    """As when a scheduler takes a task for dead that only sleeps, wherever that is."""
+def test_after_a_retry_took_over_the_first_attempt_of_a_run_writes_nothing(tmp_path: Path, point: str) -> None:
+    """As if a scheduler considers a task dead that is only paused, anywhere."""
     from sitemap_etl.publish.publish import publish
     from sitemap_etl.stages.run import open_run
 
@@ -277,8 +277,8 @@ def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_pa
 
 
 @pytest.mark.parametrize("point", ["after the claim", "after a public write"])
-def test_a_first_try_that_wakes_while_the_retry_is_at_it_writes_no_more(tmp_path: Path, point: str) -> None:
-    """Both are the same run: which of them holds the claim is not told by its id."""
+def test_a_first_attempt_that_resumes_during_its_retry_writes_nothing(tmp_path: Path, point: str) -> None:
+    """Both are the same run: the id does not say which of them holds the claim."""
     from sitemap_etl.publish.publish import publish
     from sitemap_etl.stages.run import open_run
 

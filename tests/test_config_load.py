@@ -1,4 +1,4 @@
-"""What a site file becomes."""
+"""Loading a site file."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from tests.site_files import FULL, MINIMAL, loaded, problems, written
 
 
 def section_of(folder: Path, rules: str):
-    """The only section of a file, with these lines added to it."""
+    """Return the only section of a file after adding these lines to it."""
     text = MINIMAL + "".join(f"    {line}\n" for line in rules.splitlines())
     return loaded(folder, text).sections["pages"]
 
 
-def test_site_publish_and_one_section_are_enough(tmp_path):
+def test_site_publish_and_one_section_are_sufficient(tmp_path):
     site = loaded(tmp_path, MINIMAL)
     public = str(tmp_path / "sites" / "public")
     assert site.name == "shop"
@@ -66,7 +66,7 @@ def test_site_publish_and_one_section_are_enough(tmp_path):
     assert (pages.view, pages.formats, pages.on_error, pages.gates) == (False, ("xml",), "fail", site.gates)
 
 
-def test_every_key_arrives(tmp_path):
+def test_every_key_of_a_site_file_is_read(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.schedule == Schedule(cron="0 2 * * *", timezone="Europe/Berlin")
     assert (site.work, site.recent, site.keep) == ("s3://shop-private/sitemaps", timedelta(days=3), 30)
@@ -113,14 +113,14 @@ def test_every_key_arrives(tmp_path):
     assert list(site.ping.engines()) == ["indexnow", "search_console", "bing", "websub", "http_ping"]
 
 
-def test_a_stored_site_reads_back_exactly(tmp_path):
+def test_a_stored_site_is_read_back_exactly(tmp_path):
     site = loaded(tmp_path, FULL)
     stored = json.dumps(site.to_json())
     assert from_json(json.loads(stored)) == site
     assert json.dumps(from_json(json.loads(stored)).to_json()) == stored
 
 
-def test_a_stored_site_needs_no_file_any_more(tmp_path):
+def test_a_stored_site_is_read_without_its_file(tmp_path):
     path = written(tmp_path, FULL)
     stored = load(path, environ={}).to_json()
     path.unlink()
@@ -130,7 +130,7 @@ def test_a_stored_site_needs_no_file_any_more(tmp_path):
     assert source.query == "SELECT id, loc FROM products\n"
 
 
-def test_a_stored_site_of_another_release_may_say_more_or_less(tmp_path):
+def test_a_stored_site_of_another_version_can_have_more_or_fewer_keys(tmp_path):
     site = loaded(tmp_path, FULL)
     stored = site.to_json()
     stored["colour"] = "red"
@@ -148,12 +148,12 @@ def test_a_stored_site_of_another_release_may_say_more_or_less(tmp_path):
     assert found.ping == site.ping
 
 
-def test_what_another_version_stored_is_refused_in_words():
+def test_an_incompatible_stored_site_is_refused_with_an_explanation():
     with pytest.raises(ConfigError, match="another version"):
         from_json({"name": "shop"})
 
 
-def test_a_site_can_not_be_changed(tmp_path):
+def test_a_loaded_site_is_immutable(tmp_path):
     site = loaded(tmp_path, MINIMAL)
     with pytest.raises(ValueError, match="frozen"):
         site.keep = 3
@@ -210,7 +210,7 @@ def test_a_priority_is_rounded_half_up_to_tenths(tmp_path, number, tenths):
         ("changefreq: none", NoRule()),
     ],
 )
-def test_a_word_of_the_protocol_is_a_constant_and_any_other_a_column(tmp_path, written_as, rule):
+def test_changefreq_is_a_constant_if_the_protocol_has_the_word_and_else_a_column(tmp_path, written_as, rule):
     assert section_of(tmp_path, written_as).changefreq == rule
 
 
@@ -221,18 +221,18 @@ def test_a_news_section_is_a_view_with_its_own_limits(tmp_path):
     assert (news.gates.max_drop, news.gates.min_urls, news.gates.max_growth) == (1.0, 0, 1.0)
 
 
-def test_a_news_section_s_own_limits_come_before_those_of_news(tmp_path):
+def test_limits_of_a_news_section_override_the_limits_for_news(tmp_path):
     rules = "news: {publication: The Times, language: en}\nshards: {rows: 50, fill: 0.5}"
     shards = section_of(tmp_path, rules).shards
     assert (shards.rows, shards.fill) == (50, 0.5)
 
 
-def test_a_section_s_own_gate_comes_before_that_of_views(tmp_path):
+def test_a_gate_of_a_section_overrides_the_gate_for_views(tmp_path):
     view = section_of(tmp_path, "view: true\ngates: {max_drop: 0.3}")
     assert (view.gates.max_drop, view.gates.min_urls) == (0.3, 0)
 
 
-def test_feeds_make_no_view_of_a_section(tmp_path):
+def test_a_section_with_feeds_is_not_a_view(tmp_path):
     section = section_of(tmp_path, "feed: {}")
     assert not section.view
     assert section.feed
@@ -244,7 +244,7 @@ def test_xml_is_always_written(tmp_path, formats):
     assert section_of(tmp_path, f"formats: {formats}").formats == ("xml", "text")
 
 
-def test_a_cluster_is_the_section_unless_it_is_named(tmp_path):
+def test_a_cluster_is_named_after_its_section_by_default(tmp_path):
     alternates = section_of(tmp_path, "alternates: {group: g, hreflang: l}").alternates
     assert alternates
     assert (alternates.cluster, alternates.x_default) == ("pages", None)
@@ -264,18 +264,18 @@ def test_a_cluster_is_the_section_unless_it_is_named(tmp_path):
         "https://my_shop.example",
     ],
 )
-def test_the_origin_is_the_one_that_urls_are_compared_with(tmp_path, text):
+def test_the_origin_of_a_site_is_canonical(tmp_path, text):
     site = loaded(tmp_path, MINIMAL.replace("https://shop.example", f'"{text}"'))
     assert site.site == origin(text)
     assert site.publish.at == f"{site.site}/"
 
 
-def test_an_origin_that_is_the_site_itself_is_no_other(tmp_path):
+def test_same_as_omits_the_origin_of_the_site_itself(tmp_path):
     text = MINIMAL + "urls: {same_as: ['http://Shop.example:80', 'https://shop.example/', http://shop.example]}\n"
     assert loaded(tmp_path, text).urls.same_as == ("http://shop.example",)
 
 
-def test_the_address_of_the_files_ends_in_a_slash(tmp_path):
+def test_the_public_address_ends_with_a_slash(tmp_path):
     text = MINIMAL.replace("publish: ./public", "publish: {to: ./public, at: https://Shop.example/Maps}")
     site = loaded(tmp_path, text)
     assert site.publish.at == "https://shop.example/Maps/"
@@ -293,11 +293,11 @@ def test_the_address_of_the_files_ends_in_a_slash(tmp_path):
         ("https://www.shop.example/", "other_host"),
     ],
 )
-def test_the_scope_of_sitemaps_is_reported(at, scope):
+def test_the_problem_of_a_public_address_with_a_narrower_scope_is_found(at, scope):
     assert scope_problem("https://shop.example", at) == scope
 
 
-def test_another_host_is_a_mistake_until_robots_txt_names_the_index(tmp_path):
+def test_sitemaps_on_another_host_are_an_error_without_root_or_cross_submit(tmp_path):
     cdn = MINIMAL.replace("publish: ./public", "publish: {to: ./public, at: https://cdn.example/%s}")
     [problem] = problems(tmp_path, cdn.replace("%s", ""))
     assert problem.startswith("shop.yaml:2: publish.at: is on a different host than https://shop.example")
@@ -335,7 +335,7 @@ def test_a_relative_path_on_the_command_line_gives_absolute_paths(tmp_path, monk
     assert load(Path("sites/shop.yaml"), environ={}).publish.to == str(tmp_path / "sites/public")
 
 
-def test_mappings_are_merged_the_rest_is_replaced_and_null_removes(tmp_path):
+def test_a_site_file_merges_mappings_of_its_base_replaces_values_and_removes_nulls(tmp_path):
     written(
         tmp_path,
         "publish: {cache_control: no-store, sse: AES256, names: {index: index.xml}}\n"
@@ -373,7 +373,7 @@ def test_mappings_are_merged_the_rest_is_replaced_and_null_removes(tmp_path):
     assert site.ping.engines() == {}
 
 
-def test_a_source_of_another_kind_needs_the_old_one_removed(tmp_path):
+def test_replacing_the_kind_of_source_of_a_base_requires_removing_the_old_one(tmp_path):
     written(tmp_path, "sections: {pages: {from: {csv: a.csv, delimiter: ';'}}}\n", "_base.yaml")
     head = "extends: _base.yaml\nsite: https://shop.example\npublish: out\n"
     [problem] = problems(tmp_path, head + "sections: {pages: {from: {parquet: b.parquet, delimiter: null}}}\n")
@@ -405,7 +405,7 @@ def test_variables_are_read_from_the_environment(tmp_path):
     assert site.sections["pages"].source.query == "SELECT '${NOT_ME}' AS loc"
 
 
-def test_two_files_of_a_site_are_never_called_the_same():
+def test_files_of_a_site_have_distinct_names():
     names = Names(index="maps/index.xml.gz", file="maps/{section}/{number:03}.xml")
     assert [names.index_name(slot) for slot in (1, 2, 500)] == [
         "maps/index.xml.gz",
@@ -419,7 +419,7 @@ def test_two_files_of_a_site_are_never_called_the_same():
 
 
 def test_reading_a_site_file_loads_no_data_libraries(tmp_path):
-    """Airflow parses the DAG file again and again."""
+    """Airflow parses the DAG file repeatedly."""
     path = written(tmp_path, FULL)
     program = (
         "import sys, pathlib, sitemap_etl.config as s\n"

@@ -79,12 +79,12 @@ def read_by(compose: Any, text: str) -> Any:
 
 @settings(max_examples=examples(1500))
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
-def test_both_readers_find_the_same_values_lines_and_mistakes(text: str) -> None:
+def test_both_yaml_readers_find_the_same_values_lines_and_errors(text: str) -> None:
     assert read_by(_compose, text) == read_by(lambda text: yaml.compose(text, Loader=_Loader), text)
 
 
 @pytest.mark.parametrize("key", ["<<", '"<<"'])
-def test_a_merge_key_is_a_mistake_only_if_it_is_not_quoted(key: str, tmp_path: Path) -> None:
+def test_only_an_unquoted_merge_key_is_an_error(key: str, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(f"{key}: 1\n")
     assert bool(reader.read(file).problems) is (key == "<<")
@@ -102,7 +102,7 @@ def test_a_plain_site_file_is_read_by_libyaml() -> None:
     "deep",
     ["- " * 50_000, "a: " + "[" * 50_000, "a: " + "{a: " * 50_000, "".join(" " * n + "a:\n" for n in range(3000))],
 )
-def test_a_text_of_many_levels_is_a_mistake_and_ends_no_process(deep: str, tmp_path: Path) -> None:
+def test_deeply_nested_yaml_is_an_error_and_does_not_crash_the_process(deep: str, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(deep)
     with pytest.raises(ConfigError, match=r"is nested too deeply|expected a mapping"):

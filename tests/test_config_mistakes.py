@@ -1,4 +1,4 @@
-"""Every mistake of a site file is told at once, each with file, line, key path, what was expected, the nearest key."""
+"""All errors of a site file are reported at once, each with file, line, key path, expectation, and nearest key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.site_files import FULL, MINIMAL, loaded, problems, written
 from tests.support.examples import examples
 
 
-def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path):
     text = """\
 name: "bad name"
 site: https://shop.example/shop/
@@ -153,12 +153,12 @@ WRONG_PLACES = [
 
 
 @pytest.mark.parametrize(("sections", "said"), WRONG_PLACES, ids=[said for _, said in WRONG_PLACES])
-def test_a_key_in_the_wrong_place_is_one_mistake_that_says_where_it_belongs(tmp_path, sections, said):
+def test_a_misplaced_key_is_one_error_that_says_where_it_belongs(tmp_path, sections, said):
     head = "site: https://shop.example\npublish: ./public\nsections:\n"
     assert problems(tmp_path, head + sections) == [f"shop.yaml:{said}"]
 
 
-def test_a_section_may_be_called_like_a_key_of_sections(tmp_path):
+def test_a_section_can_have_the_name_of_a_key(tmp_path):
     text = MINIMAL + "  news: {from: {csv: a.csv}}\n  from: {from: {csv: b.csv}}\n"
     assert list(loaded(tmp_path, text).sections) == ["pages", "news", "from"]
     assert problems(tmp_path, text + "  feed:\n  other: {from: {csv: c.csv}}\n") == [
@@ -195,13 +195,13 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("line", "said"), MEANT, ids=[line for line, _ in MEANT])
-def test_what_was_meant_is_said(tmp_path, line, said):
+def test_a_misspelled_key_or_value_gets_a_suggestion(tmp_path, line, said):
     text = MINIMAL.replace("site: https://shop.example\n", "") if line.startswith("site") else MINIMAL
     [problem] = problems(tmp_path, f"{text}{line}\n")
     assert problem.endswith(f": {said}")
 
 
-def test_a_file_of_another_name_is_only_offered_if_it_is_near(tmp_path):
+def test_a_file_is_suggested_only_if_its_name_is_similar(tmp_path):
     path = written(tmp_path, MINIMAL)
     for name, near in (("nope.yaml", False), ("shops.yaml", True), ("shop.yml", True)):
         with pytest.raises(ConfigError) as caught:
@@ -292,7 +292,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("lines", "said"), MISTAKES, ids=[lines for lines, _ in MISTAKES])
-def test_a_mistake_at_the_top_is_reported(tmp_path, lines, said):
+def test_an_error_at_the_top_level_is_reported(tmp_path, lines, said):
     told = problems(tmp_path, MINIMAL + lines + "\n")
     assert any(said in problem for problem in told), told
     assert all(problem.startswith("shop.yaml:") for problem in told)
@@ -356,7 +356,7 @@ SECTION_MISTAKES = [
 
 
 @pytest.mark.parametrize(("lines", "said"), SECTION_MISTAKES, ids=[lines for lines, _ in SECTION_MISTAKES])
-def test_a_mistake_in_a_section_is_reported(tmp_path, lines, said):
+def test_an_error_in_a_section_is_reported(tmp_path, lines, said):
     head = MINIMAL.rpartition("    from")[0]
     told = problems(tmp_path, head + "".join(f"    {line}\n" for line in lines.splitlines()))
     assert len(told) == 1, told
@@ -397,7 +397,7 @@ SHARED_NAMES = [
 
 
 @pytest.mark.parametrize(("names", "added", "said"), SHARED_NAMES, ids=[names for names, _, _ in SHARED_NAMES])
-def test_names_that_two_files_would_share_are_found(tmp_path, names, added, said):
+def test_colliding_file_names_are_reported(tmp_path, names, added, said):
     text = MINIMAL.replace("./public", f"{{to: p, names: {names}}}") + added
     if not said:
         assert loaded(tmp_path, text)
@@ -415,19 +415,19 @@ def test_public_files_can_not_be_in_the_state(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["5", "[a, b]", "true"])
-def test_publish_is_a_place_or_a_mapping(tmp_path, value):
+def test_publish_is_an_address_or_a_mapping(tmp_path, value):
     [problem] = problems(tmp_path, MINIMAL.replace("./public", value))
     assert problem.startswith("shop.yaml:2: publish: expected a folder or s3:// address, or {to: …, at: …}, got")
 
 
-def test_a_section_can_not_take_the_name_of_recent(tmp_path):
+def test_a_section_cannot_be_named_recent_if_recent_changes_are_published(tmp_path):
     text = MINIMAL.replace("  pages:", "  recent:")
     assert loaded(tmp_path, text).sections["recent"]
     [problem] = problems(tmp_path, text + "recent: 3d\n")
     assert problem.startswith("shop.yaml:4: sections.recent: recent: uses this name for its own files")
 
 
-def test_a_mistake_in_a_base_is_reported_for_the_base(tmp_path):
+def test_an_error_in_a_base_names_the_base(tmp_path):
     base = written(tmp_path, "keep: 0\n\nurls: {stripp: []}\n", "_base.yaml")
     told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: ftp://x\n")
     assert told == [
@@ -437,7 +437,7 @@ def test_a_mistake_in_a_base_is_reported_for_the_base(tmp_path):
     ]
 
 
-def test_a_circle_of_bases_is_reported(tmp_path):
+def test_bases_that_include_each_other_are_reported(tmp_path):
     written(tmp_path, "extends: _b.yaml\n", "_a.yaml")
     written(tmp_path, "extends: _a.yaml\n", "_b.yaml")
     assert problems(tmp_path, "extends: _a.yaml\n" + MINIMAL) == [
@@ -451,7 +451,7 @@ def test_a_base_given_as_a_site_is_reported(tmp_path):
         load(path, environ={})
 
 
-def test_what_a_variable_stands_for_is_not_shown(tmp_path):
+def test_values_of_variables_are_not_shown(tmp_path):
     text = MINIMAL + "keep: ${WORD}\nrecent: ${WORD}\nschedule: ${WORD}\n"
     told = problems(tmp_path, text, {"WORD": "hunter2"})
     assert len(told) == 3
@@ -477,8 +477,8 @@ def paths_of(value, path=()):
 @pytest.mark.thorough
 @settings(max_examples=examples(100))
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
-def test_any_value_anywhere_either_loads_or_is_reported(tmp_path, path, value):
-    """No other error, and what loads reads back from its JSON."""
+def test_any_value_of_any_key_either_loads_or_is_reported(tmp_path, path, value):
+    """There is no other error, and a loaded site is read back from its JSON."""
     data = copy.deepcopy(FULL_DATA)
     below = data
     for part in path[:-1]:

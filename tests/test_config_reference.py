@@ -1,4 +1,4 @@
-"""The documents of the site file say what the keys say."""
+"""The reference of the site file agrees with the keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
 
 @cache
 def validator() -> jsonschema.Draft202012Validator:
-    """What holds a site file against the schema, which is one."""
+    """Return a validator for the schema, which is valid itself."""
     jsonschema.Draft202012Validator.check_schema(schema())
     return jsonschema.Draft202012Validator(schema())
 
@@ -36,7 +36,7 @@ def every_mapping(model: type[Settings] = Settings) -> set[type[Settings]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_reference_is_in_step_with_the_settings(page):
+def test_the_generated_reference_is_up_to_date(page):
     """If it is not: python -m sitemap_etl.config.reference docs/*/*.md"""
     text = page.read_text(encoding="utf-8")
     assert reference.with_tables(text) == text
@@ -53,13 +53,13 @@ def test_the_reference_describes_every_key_once():
     assert set(reference.tables().values()) == every_mapping() - NEVER_WRITTEN
 
 
-def test_every_key_says_what_it_is_for():
+def test_every_key_has_a_description():
     for model in reference.tables().values():
         for name, field in model.model_fields.items():
             assert field.description, f"{model.__name__}.{name}"
 
 
-def test_the_examples_of_the_document_load(tmp_path):
+def test_the_examples_of_the_reference_load(tmp_path):
     blocks = re.findall(r"```yaml\n(site: .*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks
     for block in blocks:
@@ -67,12 +67,12 @@ def test_the_examples_of_the_document_load(tmp_path):
 
 
 @pytest.mark.parametrize("text", [MINIMAL, FULL, "extends: _base.yaml\nkeep: ${KEEP}\nrecent: null\n"])
-def test_what_loads_fits_the_schema(tmp_path, text):
+def test_a_site_file_that_loads_matches_the_schema(tmp_path, text):
     data = reader.read(written(tmp_path, text)).data
     validator().validate(data)
 
 
-def test_any_value_may_come_from_the_environment(tmp_path):
+def test_any_value_can_come_from_a_variable(tmp_path):
     """A number, true or false, one of several words, a duration: it loads, and it fits the schema."""
     text = MINIMAL.replace("publish: ./public", "publish: {to: ./public, checksums: '${CHECKSUMS}'}") + (
         "    priority: {depth: '${DEPTH}'}\n    on_error: ${ERROR}\n    formats: ['${FORMAT}']\n"
@@ -100,7 +100,7 @@ def test_any_value_may_come_from_the_environment(tmp_path):
         "ping: {indexnow: {kee: x}}\n",
     ],
 )
-def test_what_does_not_load_does_not_fit_the_schema(tmp_path, wrong):
+def test_a_site_file_that_does_not_load_does_not_match_the_schema(tmp_path, wrong):
     path = written(tmp_path, MINIMAL + wrong)
     with pytest.raises(ConfigError):
         load(path, environ={})
@@ -108,6 +108,6 @@ def test_what_does_not_load_does_not_fit_the_schema(tmp_path, wrong):
         validator().validate(reader.read(path).data)
 
 
-def test_the_schema_asks_for_what_is_needed_unless_a_base_may_have_it(tmp_path):
+def test_the_schema_requires_keys_unless_there_is_a_base(tmp_path):
     with pytest.raises(jsonschema.ValidationError):
         validator().validate({"site": "https://shop.example"})

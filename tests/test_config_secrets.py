@@ -1,4 +1,4 @@
-"""A secret is known by where it is to be found; only the stage that uses it sees it."""
+"""A secret is stored as its location; only the stage that uses it reads it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ping:
 
 
 def texts(engine: Engine) -> dict[str, list[str]]:
-    """The secrets of an engine that was revealed."""
+    """Return the secrets of an engine after they were read."""
     return {key: [secret.text for secret in secrets] for key, secrets in engine.secrets().items()}
 
 
-def test_a_file_loads_where_its_secrets_are_absent_and_holds_templates(tmp_path):
+def test_a_site_file_loads_without_its_secrets(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.indexnow
     assert site.to_json()["ping"]["indexnow"]["key"] == "${INDEXNOW_KEY}"
@@ -44,7 +44,7 @@ def test_a_file_loads_where_its_secrets_are_absent_and_holds_templates(tmp_path)
     assert engine.model_copy(update={"key": site.ping.indexnow.key}) == site.ping.indexnow
 
 
-def test_an_unset_secret_is_reported_by_the_stage_that_uses_it(tmp_path):
+def test_an_unset_secret_is_reported_by_the_stage_that_needs_it(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.bing
     with pytest.raises(ConfigError, match=r"ping\.bing\.key: the environment variable BING_KEY is not set"):
@@ -53,7 +53,7 @@ def test_an_unset_secret_is_reported_by_the_stage_that_uses_it(tmp_path):
         revealed("ping.bing", site.ping.bing, {"BING_KEY": " "})
 
 
-def test_a_secret_that_is_written_out_is_in_nothing_that_is_stored_or_shown(tmp_path):
+def test_a_secret_written_into_the_site_file_is_never_stored_or_shown(tmp_path):
     path = written(tmp_path, MINIMAL + LITERALS)
     site = load(path, environ={"PART": "from-the-environment"})
     held = json.dumps(site.to_json()) + repr(site) + str(site) + repr(pickle.dumps(site))
@@ -62,7 +62,7 @@ def test_a_secret_that_is_written_out_is_in_nothing_that_is_stored_or_shown(tmp_
     assert site.to_json()["ping"]["bing"]["key"] == {"file": str(path), "key": "ping.bing.key"}
 
 
-def test_a_secret_that_is_written_out_is_read_again_by_a_later_stage(tmp_path):
+def test_a_literal_secret_is_read_again_by_a_later_stage(tmp_path):
     path = written(tmp_path, MINIMAL + LITERALS)
     ping = from_json(json.loads(json.dumps(load(path, environ={}).to_json()))).ping
     environ = {"PART": "part"}
@@ -83,7 +83,7 @@ def test_a_secret_that_is_written_out_is_read_again_by_a_later_stage(tmp_path):
         revealed("ping.bing", ping.engines()["bing"], environ)
 
 
-def test_a_secret_in_a_base_is_read_from_the_base(tmp_path):
+def test_a_literal_secret_in_a_base_is_read_from_the_base(tmp_path):
     base = written(tmp_path, "ping: {bing: {key: in-the-base}}\n", "_base.yaml")
     site = loaded(tmp_path, "extends: _base.yaml\n" + MINIMAL)
     assert site.ping.bing
@@ -91,7 +91,7 @@ def test_a_secret_in_a_base_is_read_from_the_base(tmp_path):
     assert texts(revealed("ping.bing", site.ping.bing, {})) == {"key": ["in-the-base"]}
 
 
-def test_one_address_stands_for_a_list_of_it(tmp_path):
+def test_a_single_ping_address_is_read_as_a_list(tmp_path):
     site = loaded(tmp_path, MINIMAL + "ping: {http_ping: {url: 'https://e.example/?k=literal&u={sitemap}'}}\n")
     assert site.ping.http_ping
     assert texts(revealed("ping.http_ping", site.ping.http_ping, {})) == {
@@ -99,7 +99,7 @@ def test_one_address_stands_for_a_list_of_it(tmp_path):
     }
 
 
-def test_what_is_read_is_in_no_repr_and_can_t_be_stored(tmp_path):
+def test_revealed_secrets_have_no_repr_and_cannot_be_stored(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.bing
     engine = revealed("ping.bing", site.ping.bing, {"BING_KEY": "hunter2"})
@@ -121,7 +121,7 @@ SHELLS = [
 
 
 @pytest.mark.parametrize(("written_as", "environ", "secret"), SHELLS)
-def test_variables_are_filled_in_once_and_mean_the_same_everywhere(tmp_path, written_as, environ, secret):
+def test_variables_are_substituted_once_and_alike_everywhere(tmp_path, written_as, environ, secret):
     text = MINIMAL + f"ping: {{bing: {{key: {written_as}}}}}\n"
     text = text.replace("{csv: exports/pages.csv}", f"{{database: c, query: q, params: {{x: {written_as}}}}}")
     for site in (loaded(tmp_path, text), from_json(json.loads(json.dumps(loaded(tmp_path, text).to_json())))):
@@ -169,11 +169,11 @@ def test_a_variable_in_a_parameter_is_read_by_the_stage_that_binds_it(tmp_path):
         "site: https://u:hunter2@shop.example",
     ],
 )
-def test_no_mistake_shows_a_secret(tmp_path, lines):
+def test_no_error_message_shows_a_secret(tmp_path, lines):
     assert "hunter2" not in "\n".join(problems(tmp_path, MINIMAL.removeprefix("site: https://shop.example\n") + lines))
 
 
-def test_every_key_of_a_secret_is_known():
+def test_every_key_that_can_hold_a_secret_is_marked():
     assert {".".join(map(str, path)) for path in later_paths(Site) - secret_paths(Site)} == {
         "sections.*.from.params.*",
         "notify.airflow.*.args.*",
@@ -191,7 +191,7 @@ def test_every_key_of_a_secret_is_known():
     }
 
 
-def test_a_parameter_that_is_a_secret_is_in_nothing_that_a_run_leaves(tmp_path):
+def test_a_secret_parameter_is_in_no_file_of_a_run(tmp_path):
     site = TestSite(tmp_path)
     with sqlite3.connect(tmp_path / "shop.db") as database:
         database.execute("CREATE TABLE pages AS SELECT '/a' AS loc, 'hunter2-token' AS token UNION SELECT '/b', 'no'")

@@ -1,4 +1,4 @@
-"""A site file is YAML 1.2 without its traps: what stands in it is what was meant, or is answered with what to write."""
+"""A site file is YAML 1.2 without its traps: it is read as meant, or refused with what to write."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ TRAPS = [
 
 
 @pytest.mark.parametrize(("text", "said"), TRAPS, ids=[repr(text) for text, _ in TRAPS])
-def test_what_is_not_yaml_is_answered_with_what_to_write(tmp_path, text, said):
+def test_invalid_yaml_is_reported_with_what_to_write(tmp_path, text, said):
     [problem] = problems(tmp_path, text)
     place, _, rest = problem.partition(": ")
     assert rest.startswith(said)
     assert place.startswith("shop.yaml")
 
 
-def test_the_line_is_that_of_the_mistake(tmp_path):
+def test_the_reported_line_is_the_line_of_the_error(tmp_path):
     assert problems(tmp_path, MINIMAL + "urls:\n  exclude:\n    - /a\n    - */b\n")[0].startswith(
         "shop.yaml:9: urls.exclude: a value that begins with *"
     )
@@ -118,14 +118,14 @@ def test_the_line_is_that_of_the_mistake(tmp_path):
         ("!!str 12", "12"),
     ],
 )
-def test_words_mean_what_yaml_1_2_says(tmp_path, unquoted, value):
+def test_booleans_and_numbers_are_read_as_in_yaml_1_2(tmp_path, unquoted, value):
     text = MINIMAL.replace("{csv: exports/pages.csv}", f"{{database: c, query: q, params: {{x: {unquoted}}}}}")
     found = loaded(tmp_path, text).sections["pages"].source.params["x"]
     assert found == value
     assert type(found) is type(value)
 
 
-def test_keys_are_text_whatever_they_look_like(tmp_path):
+def test_keys_are_always_text(tmp_path):
     text = MINIMAL + "    columns: {no: a, 1: b, true: c, null: d}\n"
     assert loaded(tmp_path, text).sections["pages"].columns == {"no": "a", "1": "b", "true": "c", "null": "d"}
 
@@ -162,21 +162,21 @@ sections:
     assert source.params["null"] == 5
 
 
-def test_a_key_that_occurs_twice_is_a_mistake(tmp_path):
+def test_a_repeated_key_is_an_error(tmp_path):
     text = MINIMAL + "keep: 3\nkeep: 4\n"
     assert problems(tmp_path, text) == ["shop.yaml:7: duplicate key `keep` (first on line 6)"]
     text = MINIMAL + "  pages:\n    from: {csv: b.csv}\n"
     assert "duplicate key `sections.pages` (first on line 4)" in problems(tmp_path, text)[0]
 
 
-def test_tags_and_merge_keys_are_not_taken(tmp_path):
+def test_tags_and_merge_keys_are_errors(tmp_path):
     assert "work: the tag !env is not allowed in a site file" in problems(tmp_path, MINIMAL + "work: !env X\n")[0]
     assert "!!python/name:os.system" in problems(tmp_path, MINIMAL + "work: !!python/name:os.system x\n")[0]
     text = MINIMAL + "gates: &g {min_urls: 3}\nurls:\n  <<: *g\n"
     assert "merge keys are not part of YAML 1.2" in problems(tmp_path, text)[0]
 
 
-def test_aliases_work_and_can_not_blow_up(tmp_path):
+def test_aliases_work_but_their_expansion_is_bounded(tmp_path):
     text = MINIMAL + "    gates: &gates {min_urls: 3}\ngates: *gates\n"
     assert loaded(tmp_path, text).gates.min_urls == 3
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -201,7 +201,7 @@ def test_files_that_can_not_be_read_are_reported(tmp_path):
     assert load(path, environ={}).site == "https://shop.example"
 
 
-def test_a_character_beyond_the_first_65536_may_be_written_as_json_does(tmp_path):
+def test_json_surrogate_escapes_are_read_as_one_character(tmp_path):
     text = MINIMAL + "    where: \"title = '\\ud83d\\ude00'\"\n"
     assert loaded(tmp_path, text).sections["pages"].where == "title = '\U0001f600'"
     assert "half a character" in problems(tmp_path, MINIMAL + '    where: "\\ud83d"\n')[0]

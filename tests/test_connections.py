@@ -1,4 +1,4 @@
-"""Connections as Airflow writes them: what they lead to, and that nothing said of them holds a secret."""
+"""Connections as Airflow writes them: their targets, and messages without secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of(**values: object) -> Connection:
         ("duckdb:////srv/a.db", "duckdb:////srv/a.db"),
     ],
 )
-def test_a_uri_gets_the_form_that_its_driver_wants(written: str, uri: str) -> None:
+def test_a_uri_is_converted_to_the_form_of_its_driver(written: str, uri: str) -> None:
     assert parse(written).uri == uri
     assert parse(uri).uri == uri
 
@@ -61,11 +61,11 @@ def test_a_uri_gets_the_form_that_its_driver_wants(written: str, uri: str) -> No
         "postgresql:///",
     ],
 )
-def test_all_that_libpq_takes_in_a_uri_is_taken(uri: str) -> None:
+def test_every_uri_that_libpq_accepts_is_accepted(uri: str) -> None:
     assert parse(uri).uri == uri
 
 
-def test_parameters_of_ours_stand_in_for_those_that_are_not_named() -> None:
+def test_default_connection_parameters_do_not_override_the_uri() -> None:
     assert parse("postgres://h/d").uri_with(connect_timeout="10") == "postgresql://h/d?connect_timeout=10"
     assert parse("postgres://h/d?connect_timeout=3").uri_with(connect_timeout="10") == (
         "postgresql://h/d?connect_timeout=3"
@@ -126,12 +126,12 @@ def test_a_dsn_in_the_extra_is_read_as_libpq_reads_it(dsn: str, uri: str) -> Non
     assert of(conn_type="postgres", extra={"dsn": dsn}).uri == uri
 
 
-def test_what_a_connection_says_itself_comes_before_its_dsn() -> None:
+def test_fields_of_a_connection_override_its_dsn() -> None:
     found = of(conn_type="postgres", host="h", login="u", extra={"dsn": "host=x user=y dbname=d", "sslmode": "require"})
     assert found.uri == "postgresql://u@h/d?sslmode=require"
 
 
-def test_the_connections_of_engines_give_login_password_and_extra() -> None:
+def test_connections_of_engines_have_login_password_and_extra() -> None:
     found = parse("http://user:p%40ss@host.example:80/schema?a=1&b=x")
     assert (found.login, found.password, found.extra) == ("user", "p@ss", {"a": "1", "b": "x"})
     found = parse("http://https://user:p%40ss@host.example:80/")
@@ -158,7 +158,7 @@ def test_a_password_that_is_not_percent_encoded_is_reported_and_not_shown(specia
 @given(st.lists(st.sampled_from([*"@:/#?%=&[],;+ 1", "://", "%40"]), max_size=6), st.sampled_from(["", "?sslmode=off"]))
 @example(special=["/", "/"], query="")
 @example(special=["@", "?", "="], query="")
-def test_a_password_as_it_is_reads_right_or_is_refused_without_a_piece_of_it(special: list[str], query: str) -> None:
+def test_an_unencoded_password_is_read_correctly_or_refused_without_showing_it(special: list[str], query: str) -> None:
     for at in range(len(special) + 1):
         password = "".join([*special[:at], "hush", *special[at:]])
         try:
@@ -180,7 +180,7 @@ def test_a_password_as_it_is_reads_right_or_is_refused_without_a_piece_of_it(spe
         ('{"conn_type": "jdbc", "host": "jdbc:postgresql://h/d", "password": "hush"}', "postgresql://user:password@"),
     ],
 )
-def test_a_jdbc_connection_is_answered_with_what_to_write(written: str, example: str) -> None:
+def test_a_jdbc_connection_is_reported_with_what_to_write(written: str, example: str) -> None:
     with pytest.raises(ConfigError, match="is a JDBC connection, which only Java reads") as caught:
         parse(written)
     assert example in str(caught.value)
@@ -203,21 +203,21 @@ def test_a_jdbc_connection_is_answered_with_what_to_write(written: str, example:
         "http://[hush",
     ],
 )
-def test_a_connection_that_cant_be_read_is_named_without_its_secret(written: str) -> None:
+def test_an_invalid_connection_is_named_without_its_secret(written: str) -> None:
     with pytest.raises(ConfigError, match="connection 'c': ") as caught:
         look_up("c", lambda _id: written)
     told = "".join(traceback.format_exception(caught.value))
     assert "hush" not in f"{told} {caught.value.__cause__} {caught.value.__context__}"
 
 
-def test_a_connection_without_a_type_serves_an_engine_and_no_source() -> None:
+def test_a_connection_without_a_type_works_for_engines_but_not_for_sources() -> None:
     found = of(login="u", password="hush")
     assert (found.login, found.password) == ("u", "hush")
     with pytest.raises(ConfigError, match="has no conn_type"):
         _ = found.uri
 
 
-def test_a_parameter_that_the_client_does_not_know_is_a_mistake_not_a_silence() -> None:
+def test_an_unknown_connection_parameter_is_an_error() -> None:
     with pytest.raises(ConfigError, match="'sslmod'"):
         _ = parse("postgres://h/d?sslmod=require").uri
 
@@ -233,7 +233,7 @@ def test_no_message_shows_a_password(password: str) -> None:
     assert found.uri not in told
 
 
-def test_a_cause_that_tells_a_secret_is_replaced_and_another_is_kept() -> None:
+def test_an_exception_that_shows_a_secret_is_replaced_and_others_are_kept() -> None:
     found = parse("postgresql://u:hushhush@h/d")
     clean, telling = ValueError("no route"), ValueError(f"bad {found.uri}")
     wrapper = RuntimeError("outer")

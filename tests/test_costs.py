@@ -1,8 +1,7 @@
-"""What rows cost, counted and not timed, so that a slow machine changes nothing: calls and bytes grow with the rows
-by no more than stands here.
+"""The costs of rows, counted and not timed, so that slow machines don't matter: calls and bytes per row are bounded.
 
-A Python loop over rows would make a million calls for a million rows; a copy of all locs too many would allocate a
-tenth more. What the numbers are made of is measured in `bench/`.
+A Python loop over rows would make a million calls for a million rows; one more copy of all locs would allocate a tenth
+more. `bench/` measures the parts of these numbers.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def export(folder: Path, rows: int) -> None:
 
 
 def nights(rows: int) -> list[Counter[str]]:
-    """What a first night and one without a change cost: calls of functions and storages, bytes that Arrow allocates."""
+    """Return the costs of a first run and of one without a change: calls of functions and storages, bytes of Arrow."""
     found = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -95,7 +94,7 @@ Growth = list[dict[str, float]]
 
 @pytest.fixture(scope="module")
 def growth() -> Growth:
-    """What a million rows more cost, night by night."""
+    """Return the costs of a million more rows, run by run."""
     nights(1_000)  # what is done once in a process is no part of it either
     few, many = nights(FEW), nights(MANY)
     return [{kind: (many[n][kind] - few[n][kind]) * PER_MILLION for kind in many[n]} for n in range(2)]
@@ -113,7 +112,7 @@ def growth() -> Growth:
         (1, "bytes", 380_000_000),
     ],
 )
-def test_a_million_rows_more_cost_no_more_than(
+def test_the_cost_of_another_million_rows_is_bounded(
     night: int, kind: str, most: int, growth: list[dict[str, float]]
 ) -> None:
     print(growth)

@@ -1,4 +1,4 @@
-"""Kill it anywhere: what is public stays valid, and the next run ends where an undisturbed one does."""
+"""Kills at any write: the public files stay valid, and the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OLD, NEW = "2026-10-01", "2026-11-02"
 
 @dataclass
 class Scenario:
-    """`before`: the exports of the nights that lead up to it; `after`: those of the night that is killed.
+    """`before`: the exports of the earlier runs; `after`: those of the run that is killed.
 
-    A section of `without` is gone from the site file in that night.
+    Sections in `without` are not in the site file of that run.
     """
 
     before: Sequence[dict[str, Rows]]
@@ -39,7 +39,7 @@ class Scenario:
     site: Callable[[], dict[str, Any]] = dict
 
     def prepare(self, lab: Laboratory) -> None:
-        """The nights before, and the exports of the night in question."""
+        """Return the earlier exports, and those of the run that is killed."""
         for number, exports in zip(self.nights, self.before, strict=True):
             self._export(lab, exports)
             if number == self.nights[0]:
@@ -63,7 +63,7 @@ def family(prefix: str, numbers: Sequence[int], changed: Sequence[int] = ()) -> 
 
 
 def _grown() -> Scenario:
-    """Splits in the middle, rows at the end, an edit, moves between sections both ways."""
+    """A split in the middle, rows at the end, an edit, moves between sections both ways."""
     products = family("p", range(0, 400, 10))
     archive = family("q", range(0, 400, 10))
     more = family(
@@ -89,7 +89,7 @@ def _grown() -> Scenario:
 
 
 def _shrunk() -> Scenario:
-    """Files merged, a section gone whose rows another takes over in part, retired files whose grace is over."""
+    """Merged files, a removed section whose rows another partly takes over, expired files."""
     products = family("p", range(100))
     gone = family("g", range(30))
     first = {"products": products + family("z", range(20)), "gone": gone}
@@ -103,7 +103,7 @@ def _shrunk() -> Scenario:
 
 
 def _small() -> Scenario:
-    """Of everything one: a split, an edit, a move, a section that goes."""
+    """One of each: a split, an edit, a move, a removed section."""
     products, archive = family("p", range(0, 200, 10)), family("q", range(3))
     return Scenario(
         [{"products": products, "archive": archive, "gone": family("g", range(2))}],
@@ -132,7 +132,7 @@ def laboratory(tmp_path: Path) -> Iterator[Callable[..., Laboratory]]:
 
 
 def check(world: World, before: set[str], source: set[str]) -> None:
-    """The public set is valid, and what was listed and is still in the source is listed."""
+    """Check that the public files are valid and list every page that was listed and is still in the source."""
     found = listed(world.objects)
     missing = (before & source) - found.keys()
     assert not missing, sorted(missing)
@@ -144,9 +144,9 @@ DECIDING = ("/current.json", "/sitemap.xml", "/robots.txt", "/notification.json"
 
 
 def until_committed(writes: Sequence[str], *, every: int = 1, also: str = "") -> list[int]:
-    """The numbers of all writes up to the commit and the one after it, and of a few later ones.
+    """Return the numbers of all writes up to the commit, the one after it, and a few later ones.
 
-    `every`: of those that decide nothing, and have not `also` in their address, only each so manieth.
+    `every`: of writes that decide nothing, and don't have `also` in their address, only each `every`th.
     """
     commit = max(n for n, what in enumerate(writes, 1) if what.endswith("/current.json"))
     first = {
@@ -160,18 +160,18 @@ def until_committed(writes: Sequence[str], *, every: int = 1, also: str = "") ->
 
 
 def sampled(writes: Sequence[str], numbers: Iterable[int], *, every: int = 1) -> list[int]:
-    """The first write of each kind, and each `every`th of these writes, or a twelfth of that in CI."""
+    """Return the first write of each kind, and each `every`th of these writes, or a twelfth of that in CI."""
     return sample(numbers, lambda number: kind_of_key(writes[number - 1].partition("/live/")[2]), every=every)
 
 
 def committed(writes: Sequence[str]) -> int:
-    """The number of the write that commits the set. Deletes come after it, under a claim of their own."""
+    """Return the number of the write that commits the release. Deletes come after it, under their own claim."""
     manifest = next(n for n, what in enumerate(writes, 1) if "/state/manifest-" in what)
     return next(n for n, what in enumerate(writes, 1) if n > manifest and what.endswith("/current.json"))
 
 
 def lists(world: World) -> dict[str, Any]:
-    """What the manifest says is there."""
+    """Check that the files of the manifest exist."""
     assert world.manifest is not None
     return {key: world.manifest[key] for key in ("entries", "indexes", "extras", "retired", "sections", "numbers")}
 
@@ -181,9 +181,9 @@ def source_of(scenario: Scenario) -> set[str]:
 
 
 def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list[str]]:
-    """What was listed before the night; the world after it, undisturbed; the writes of its publish.
+    """Return the pages listed before the run, the world after an undisturbed run, and the writes of its publish.
 
-    The laboratory is left before the publish, all stages before it done.
+    The laboratory is left before the publish, with all earlier stages done.
     """
     scenario.prepare(lab)
     before = set(listed(lab.world().objects))
@@ -209,14 +209,14 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
         *([pytest.param(SMALLER, "seaweedfs", id="smaller-seaweedfs")] if ALL else []),
     ],
 )
-def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_finishes(
+def test_a_publish_killed_after_any_write_leaves_valid_files_and_the_next_run_completes_it(
     laboratory: Callable[..., Laboratory],
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     scenario: Scenario,
     store: str,
 ) -> None:
-    """In a folder after each write; in S3, where a run costs far more, after a fifth of them and each that decides."""
+    """In a folder after each write. In S3, which is far slower, after each that decides and a fifth of the rest."""
     server = None if store == "folder" else reachable(request.getfixturevalue(store), monkeypatch)
     lab = laboratory(server, **scenario.site())
     before, world, writes = prepared(lab, scenario)
@@ -232,7 +232,7 @@ def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_f
 
 
 @pytest.mark.thorough
-def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
+def test_a_publish_killed_just_before_a_deciding_write_is_completed_too(
     laboratory: Callable[..., Laboratory],
 ) -> None:
     lab = laboratory(**GROWN.site())
@@ -248,7 +248,7 @@ def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
 
 
 @pytest.mark.thorough
-def test_a_publish_that_was_killed_is_finished_though_what_named_it_was_lost(
+def test_a_killed_publish_is_completed_after_current_json_was_lost_and_repaired(
     laboratory: Callable[..., Laboratory],
 ) -> None:
     """`state verify --repair` makes `current.json` again, with the intent that it named."""
@@ -270,7 +270,7 @@ def test_a_publish_that_was_killed_is_finished_though_what_named_it_was_lost(
 
 
 @pytest.mark.thorough
-def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callable[..., Laboratory]) -> None:
+def test_a_run_killed_before_publishing_changes_no_public_file(laboratory: Callable[..., Laboratory]) -> None:
     lab = laboratory(**GROWN.site())
     GROWN.prepare(lab)
     lab.keep()
@@ -287,7 +287,7 @@ def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callab
 
 
 def other_night() -> dict[str, Rows]:
-    """Another night from the same start as the grown one: another file is split, another row moves."""
+    """Another change from the same start as `GROWN`: another file is split, another row moves."""
     products, archive = GROWN.before[0]["products"], GROWN.before[0]["archive"]
     return {
         "products": [*products[:1], *products[2:], *family("p", range(301, 389, 4))],
@@ -300,7 +300,7 @@ THEN = {"older": GROWN.before[0], "other": other_night()}
 
 
 def what_is_listed(world: World) -> dict[str, bytes]:
-    """The public objects but for those on their way out."""
+    """Return the public objects except those to be deleted."""
     assert world.manifest is not None
     gone = {item["key"] for item in world.manifest["retired"]}
     return {key: data for key, data in world.said.items() if key not in gone}
@@ -308,9 +308,9 @@ def what_is_listed(world: World) -> dict[str, bytes]:
 
 @dataclass
 class Elsewhere:
-    """A laboratory whose grown night can be killed, before nights of another source.
+    """A laboratory whose run of `GROWN` can be killed, before runs of another source.
 
-    `world`: after the third night, had there been no second; `later`: after the eighth.
+    `world`: after day 3, without a run on day 2; `later`: after day 8.
     """
 
     lab: Laboratory
@@ -321,7 +321,7 @@ class Elsewhere:
     later: World
 
     def check(self) -> None:
-        """All is as if the killed night had not been."""
+        """Check that everything is as if the killed run had not happened."""
         after = self.lab.world()
         assert listed(after.objects) == listed(self.world.objects)
         assert what_is_listed(after) == what_is_listed(self.world)
@@ -344,10 +344,10 @@ def elsewhere(lab: Laboratory, then: str) -> Elsewhere:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("then", THEN)
-def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_nothing_had_been(
+def test_after_a_killed_run_a_different_source_is_published_as_without_the_kill(
     laboratory: Callable[..., Laboratory], then: str
 ) -> None:
-    """Files that this source leaves alone come back from their snapshots."""
+    """Files that this source does not change are restored from their snapshots."""
     it = elsewhere(laboratory(**GROWN.site()), then)
     commit = max(n for n, what in enumerate(it.writes, 1) if what.endswith("/current.json"))
     for at in sampled(it.writes, range(5, commit), every=3):
@@ -360,9 +360,10 @@ def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_noth
 
 
 @pytest.mark.thorough
-def test_on_the_way_back_from_a_killed_run_no_url_is_unlisted(laboratory: Callable[..., Laboratory]) -> None:
-    """The run that goes on is killed as well, after each write that a crawler sees or that decides, and a fifth of the
-    others up to the commit: after those the public set is as after the write before them.
+def test_completing_a_killed_run_unlists_no_url(laboratory: Callable[..., Laboratory]) -> None:
+    """The completing run is killed too, after each public or deciding write and a fifth of the others up to the commit.
+
+    After the other writes the public files are the same as after the write before them.
     """
     it = elsewhere(laboratory(**GROWN.site()), "other")
     lab = it.lab
@@ -418,7 +419,7 @@ def _full() -> Scenario:
 
 
 @pytest.mark.thorough
-def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
+def test_robots_txt_names_a_second_index_before_rows_move_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
     scenario = _full()
     lab = laboratory()
     before, world, writes = prepared(lab, scenario)
@@ -457,7 +458,7 @@ def table(lab: Laboratory, *statements: str) -> None:
 
 
 def changed(lab: Laboratory, day: int, rows: range) -> None:
-    """Rows renamed, marked as gone, added, touched, between two nights."""
+    """Rows renamed, deleted, added and touched between two runs."""
     touched = f"touched = '2026-11-{day:02} 01:00:00'"
     first = rows.start
     table(
@@ -473,12 +474,12 @@ def changed(lab: Laboratory, day: int, rows: range) -> None:
 
 
 @pytest.mark.thorough
-def test_a_publish_of_what_changed_killed_after_any_write_is_finished_with_its_mirror(
+def test_an_incremental_publish_killed_after_any_write_is_completed_with_its_mirror(
     laboratory: Callable[..., Laboratory], tmp_path: Path
 ) -> None:
-    """The night after a recovery reads from the right mirror: it publishes what it would have without the kill.
+    """The run after a recovery reads from the right mirror: it publishes the same as without the kill.
 
-    After each write of the mirror and each that decides, and a third of the rest: those are any publish's.
+    Killed after each write of the mirror and each that decides, and a third of the rest, which every publish has.
     """
     catalog = tmp_path / "0" / "live" / "catalog.db"
     lab = laboratory(env={"AIRFLOW_CONN_CATALOG": f"sqlite:///{catalog}"})

@@ -68,7 +68,7 @@ def objects(server: S3Server, bucket: str) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_between_tasks_go_only_keys_and_counts(shop: Shop) -> None:
+def test_xcoms_contain_only_keys_and_counts(shop: Shop) -> None:
     shop.pages(30)
     shop.site(airflow=MANY)
     run = shop.run()
@@ -80,7 +80,7 @@ def test_between_tasks_go_only_keys_and_counts(shop: Shop) -> None:
     assert "Returned value was" not in run.log
 
 
-def test_a_small_site_is_four_tasks(shop: Shop) -> None:
+def test_a_small_site_has_four_tasks(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     run = shop.run()
@@ -112,7 +112,7 @@ def test_unchanged_splits_of_a_changed_section_are_mapped_tasks(shop: Shop) -> N
 
 
 @pytest.mark.thorough
-def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
+def test_more_splits_than_airflow_can_map_run_in_bundles(shop: Shop) -> None:
     exports = shop.folder / "exports"
     exports.mkdir()
     for n in range(12):
@@ -129,7 +129,7 @@ def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
 
 
 @pytest.mark.thorough
-def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None:
+def test_mapped_tasks_are_named_after_what_they_read_and_write(shop: Shop) -> None:
     shop.pages(5)
     shop.pages(5, "posts")
     sections = {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")}
@@ -140,7 +140,7 @@ def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None
 
 
 @pytest.mark.thorough
-def test_clusters_are_closed_in_the_graph_if_a_section_has_them(shop: Shop) -> None:
+def test_the_dag_has_a_task_for_clusters_if_a_section_has_them(shop: Shop) -> None:
     (shop.folder / "walks.csv").write_text("loc,walk,lang\n/en/1,1,en\n/de/1,1,de\n/en/2,2,en\n")
     rule = {"group": "walk", "hreflang": "lang"}
     shop.site(sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}}, airflow=MANY)
@@ -152,7 +152,7 @@ def test_clusters_are_closed_in_the_graph_if_a_section_has_them(shop: Shop) -> N
 
 
 @pytest.mark.thorough
-def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(shop: Shop) -> None:
+def test_a_section_with_a_broken_source_is_kept_at_once_if_on_error_is_keep(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
     kept = {"from": {"csv": "../posts.csv"}, "on_error": "keep"}
@@ -173,7 +173,7 @@ def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(s
 
 
 @pytest.mark.thorough
-def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Shop) -> None:
+def test_a_section_with_an_unreachable_source_is_kept_only_after_the_last_try(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
     shop.pages(30)
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}, "on_error": "keep"}
@@ -186,7 +186,7 @@ def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Sho
 
 
 @pytest.mark.thorough
-def test_the_one_task_of_a_small_site_keeps_a_source_only_after_its_last_try(shop: Shop) -> None:
+def test_the_single_task_of_a_small_site_keeps_a_section_only_after_its_last_try(shop: Shop) -> None:
     path = shop.folder / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE cats (loc TEXT)")
@@ -226,7 +226,7 @@ def test_a_run_whose_sections_are_all_kept_publishes_nothing(shop: Shop, airflow
 
 
 @pytest.mark.thorough
-def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fails(shop: Shop) -> None:
+def test_an_unreachable_source_is_tried_four_times_before_the_run_fails(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}
     shop.site(sections={"cats": cats}, airflow=MANY)
@@ -262,7 +262,7 @@ def test_a_broken_source_fails_at_once_and_the_log_ends_with_its_message_without
 
 
 @pytest.mark.thorough
-def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(shop: Shop) -> None:
+def test_a_refusing_gate_is_not_retried_and_nothing_is_published_until_it_is_forced(shop: Shop) -> None:
     shop.pages(100)
     told = shop.folder / "told"
     notifier = {"class": "tests.support.notifier.FileNotifier", "args": {"path": str(told), "channel": "#${TEAM}"}}
@@ -300,7 +300,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
 
 
 @pytest.mark.thorough
-def test_a_release_that_moves_is_refused_until_it_is_confirmed(shop: Shop) -> None:
+def test_a_move_to_another_place_is_refused_until_it_is_confirmed(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     shop.publish()
@@ -314,7 +314,7 @@ def test_a_release_that_moves_is_refused_until_it_is_confirmed(shop: Shop) -> No
     assert shop.run().xcom("publish", "counts")["status"] == "unchanged"
 
 
-def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
+def test_a_dry_run_of_the_dag_writes_nothing_public(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     run = shop.run({"dry_run": True})
@@ -324,7 +324,7 @@ def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
     assert not shop.public.exists()
 
 
-def test_a_run_that_another_release_planned_fails_with_what_to_do(shop: Shop) -> None:
+def test_a_run_planned_by_another_version_fails_with_what_to_do(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     run = shop.airflow.run(shop.sites, "shop", only="publish")  # there is no XCom that says where the run is
@@ -364,7 +364,7 @@ def test_a_run_at_a_given_time_can_be_repeated(shop: Shop) -> None:
 
 
 @pytest.mark.thorough
-def test_clearing_a_published_run_does_nothing_and_marking_one_leaves_the_way_to_the_next(shop: Shop) -> None:
+def test_clearing_a_published_run_does_nothing_and_marking_one_does_not_block_the_next(shop: Shop) -> None:
     """All other actions are in test_dag_actions.py."""
     shop.pages(30)
     shop.site(schedule="0 2 * * *")
@@ -390,7 +390,7 @@ def test_clearing_a_published_run_does_nothing_and_marking_one_leaves_the_way_to
 
 
 @pytest.mark.thorough
-def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:
+def test_a_run_of_one_section_keeps_the_others_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
     sections = {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")}
@@ -405,7 +405,7 @@ def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None
 
 
 @pytest.mark.thorough
-def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_task(shop: Shop) -> None:
+def test_engines_are_sent_changes_and_a_refusal_fails_only_the_task_of_that_engine(shop: Shop) -> None:
     key = "0123456789abcdef0123456789abcdef"
 
     def answer(request: Request) -> Reply:
@@ -435,7 +435,7 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
     assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])
 
 
-def test_an_engine_whose_key_is_not_set_fails_its_own_task_and_is_in_the_summary(shop: Shop) -> None:
+def test_an_engine_without_its_key_fails_its_own_task_and_is_in_the_summary(shop: Shop) -> None:
     shop.pages(30)
     shop.site(site="http://127.0.0.1:1", publish="../public", ping={"indexnow": {"key": "${NO_SUCH_KEY}"}})
     run = shop.run()
@@ -471,7 +471,7 @@ def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_f
         assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
-def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Shop) -> None:
+def test_a_source_can_use_a_connection_defined_only_in_airflow(shop: Shop) -> None:
     path = shop.folder / "shop ü.sqlite"
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE cats (loc TEXT)")
@@ -482,7 +482,7 @@ def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Sho
 
 
 @pytest.mark.thorough
-def test_a_section_that_reads_what_changed_is_merged_with_its_mirror(shop: Shop) -> None:
+def test_an_incremental_section_is_merged_with_its_mirror(shop: Shop) -> None:
     path = shop.folder / "shop.sqlite"
     shop.environ = {"AIRFLOW_CONN_CATALOG": f"sqlite:///{path}"}
     with closing(sqlite3.connect(path)) as database, database:
@@ -517,7 +517,7 @@ def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
 
 
 @pytest.mark.thorough  # a minute passes; test_airflow_waiting.py has the parts
-def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
+def test_a_section_is_kept_if_its_export_does_not_arrive_in_time(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
     expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "8s"}}

@@ -1,6 +1,6 @@
-"""What an operator does to runs in Airflow's UI: none of it turns a published run red, or blocks the next one.
+"""What a user does to runs in Airflow's UI: no action turns a published run red, or blocks the next one.
 
-All of it here; the most frequent are in test_dag.py, and what each task does of a run that is over in test_tasks.py.
+The most frequent actions are in test_dag.py, and the tasks of finished runs in test_tasks.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MARKED = [
 
 
 class Desk(Operator):
-    """An operator with a site of two sections and an engine that hears of changes."""
+    """A user of the UI, with a site of two sections and an engine that is sent changes."""
 
     def __init__(self, folder: Path, running: Airflow, engine: Side, **keys: Any) -> None:
         self.folder = folder
@@ -64,11 +64,11 @@ class Desk(Operator):
         (self.folder / f"{section}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
 
     def counted(self, count: int) -> None:
-        """Pages in a file that says how many it has."""
+        """Write this many pages to the file `counted.parquet`."""
         pq.write_table(pa.table({"loc": [f"/c/{n}" for n in range(count)]}), self.folder / "counted.parquet")
 
     def set(self) -> dict[str, tuple[bytes, int]]:
-        """What is published, with the moments of writing."""
+        """Return the published files with their modification times."""
         return {
             str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in self.public.rglob("*")
@@ -76,14 +76,14 @@ class Desk(Operator):
         }
 
     def posts(self) -> int:
-        """Requests that told the engine of changes."""
+        """Return the requests that submitted changes to the engine."""
         return len(self.engine.asked("POST"))
 
     def lease(self) -> Path:
         return self.folder / "work" / self.dag / "state" / "lease.json"
 
     def statuses(self) -> list[str]:
-        """What became of the runs of the site, in their order."""
+        """Return the outcomes of the runs of the site, in their order."""
         runs = sorted((self.folder / "work" / self.dag / "state" / "runs").glob("*.json"))
         return [json.loads(path.read_text())["status"] for path in runs]
 
@@ -100,7 +100,7 @@ def desk(tmp_path: Path, airflow_process: Airflow) -> Iterator[Desk]:
 
 
 def published(desk: Desk) -> DagRun:
-    """A run that has published changes, of which the engine heard."""
+    """Return a run that has published changes, which the engine was sent."""
     desk.run()
     desk.pages(105)
     run = desk.run()
@@ -108,7 +108,7 @@ def published(desk: Desk) -> DagRun:
     return run
 
 
-def test_what_is_cleared_of_a_published_run_ends_green_with_nothing_done(desk: Desk) -> None:
+def test_cleared_tasks_of_a_published_run_succeed_without_doing_anything(desk: Desk) -> None:
     run = published(desk)
     desk.pages(120)  # the next run is to publish these
     before, posts = desk.set(), desk.posts()
@@ -131,7 +131,7 @@ def test_what_is_cleared_of_a_published_run_ends_green_with_nothing_done(desk: D
 
 
 def refused(desk: Desk) -> DagRun:
-    """A run that a gate has refused."""
+    """Return a run that a gate has refused."""
     desk.run()
     desk.pages(40)
     run = desk.run()
@@ -139,7 +139,7 @@ def refused(desk: Desk) -> DagRun:
     return run
 
 
-def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(desk: Desk) -> None:
+def test_cleared_tasks_of_a_refused_run_are_refused_again_and_block_nothing(desk: Desk) -> None:
     run = refused(desk)
     before = desk.set()
     for task, downstream in CLEARED:
@@ -161,8 +161,8 @@ def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(de
     assert desk.run().state == "success"
 
 
-def test_a_large_run_that_is_small_when_it_is_cleared_begins_again(tmp_path: Path, airflow_process: Airflow) -> None:
-    """Tasks of extract that there were, and are no more, are removed to Airflow, not skipped."""
+def test_a_cleared_large_run_starts_over_if_the_site_has_become_small(tmp_path: Path, airflow_process: Airflow) -> None:
+    """Airflow marks former mapped tasks of extract as removed, not as skipped."""
     sections = {"counted": {"from": {"parquet": "../counted.parquet"}, "on_error": "keep"}}
     with Side(lambda _: Reply(404)) as engine:
         desk = Desk(tmp_path, airflow_process, engine, sections=sections, airflow={"small": 200}, ping={})
@@ -184,7 +184,7 @@ def test_a_large_run_that_is_small_when_it_is_cleared_begins_again(tmp_path: Pat
         assert desk.settle(run.run_id).state == "success"
 
 
-def test_a_large_run_that_was_over_long_ago_ends_green_when_it_is_cleared(desk: Desk) -> None:
+def test_a_large_run_that_ended_long_ago_succeeds_when_it_is_cleared(desk: Desk) -> None:
     run = published(desk)
     before = desk.set()
     shutil.rmtree(desk.folder / "work" / desk.dag / "runs")
@@ -193,7 +193,7 @@ def test_a_large_run_that_was_over_long_ago_ends_green_when_it_is_cleared(desk: 
         assert (desk.settle(run.run_id).state, desk.set()) == ("success", before), task
 
 
-def test_a_dry_run_that_is_cleared_shows_the_same_and_blocks_nothing(desk: Desk) -> None:
+def test_a_cleared_dry_run_shows_the_same_result_and_blocks_nothing(desk: Desk) -> None:
     desk.run()
     desk.pages(105)
     before = desk.set()
@@ -209,7 +209,7 @@ def test_a_dry_run_that_is_cleared_shows_the_same_and_blocks_nothing(desk: Desk)
 
 
 @pytest.mark.parametrize("task", STAGES[:-1])
-def test_a_run_under_way_of_which_tasks_are_cleared_publishes_once(task: str, desk: Desk) -> None:
+def test_a_running_dag_run_publishes_once_even_if_tasks_are_cleared(task: str, desk: Desk) -> None:
     desk.run()
     desk.pages(105)
     run_id = desk.trigger()
@@ -227,9 +227,7 @@ def test_a_run_under_way_of_which_tasks_are_cleared_publishes_once(task: str, de
 
 
 @pytest.mark.parametrize(("how", "before"), MARKED)
-def test_a_run_under_way_that_is_marked_or_deleted_leaves_the_way_to_the_next(
-    how: str, before: str, desk: Desk
-) -> None:
+def test_a_running_dag_run_that_is_marked_or_deleted_does_not_block_the_next(how: str, before: str, desk: Desk) -> None:
     run_id = desk.trigger()
     desk.settle(run_id, before)
     if how == "deleted":  # Airflow deletes no run that is under way
@@ -249,7 +247,7 @@ def test_a_run_under_way_that_is_marked_or_deleted_leaves_the_way_to_the_next(
     assert not desk.lease().exists()
 
 
-def test_a_run_that_is_over_and_marked_changes_nothing(desk: Desk) -> None:
+def test_marking_a_finished_run_changes_nothing(desk: Desk) -> None:
     run = published(desk)
     before, posts = desk.set(), desk.posts()
     for state in ("failed", "success"):

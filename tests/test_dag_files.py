@@ -1,4 +1,4 @@
-"""From site files to DAGs: what Airflow makes of a folder, and what it is told of mistakes."""
+"""From site files to DAGs: what Airflow makes of a folder, and how errors are reported to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
     assert "If a run fails" in one["doc"]
 
 
-def test_an_event_of_an_asset_or_the_clock_starts_a_site(shop: Shop) -> None:
+def test_a_site_is_started_by_an_asset_event_or_by_the_clock(shop: Shop) -> None:
     shop.site(schedule={"assets": ["s3://exports/products", "stock"], "or_cron": "0 4 * * *", "timezone": "Asia/Tokyo"})
     shop.site("waits", work="../waits", schedule={"assets": "x-sitemap://shop"})
     dags = shop.airflow.describe(shop.sites)["dags"]
@@ -51,7 +51,7 @@ def test_an_event_of_an_asset_or_the_clock_starts_a_site(shop: Shop) -> None:
     assert "x-sitemap://shop" in dags["waits"]["timetable"]
 
 
-def test_what_this_airflow_cannot_do_leaves_out_one_site_and_says_what_it_has(shop: Shop) -> None:
+def test_a_setting_that_airflow_does_not_support_excludes_only_its_site(shop: Shop) -> None:
     shop.site()
     shop.site("lost", work="../lost", airflow={"executor": "LocalExecuter"})
     shop.site("odd", work="../odd", schedule={"assets": ["airflow://x"]})
@@ -89,7 +89,7 @@ def test_the_tasks_are_the_stages_and_four_of_them_are_mapped(shop: Shop) -> Non
     assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]
 
 
-def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
+def test_the_site_file_configures_how_airflow_runs_the_tasks(shop: Shop) -> None:
     asked = {"pool": "catalog", "owner": "search", "priority": 7, "timeout": "90m", "queue": "big", "retries": 1}
     shop.site(airflow={**asked, "tags": ["shops"]})
     shop.site("plain", work="../plain")
@@ -121,7 +121,7 @@ def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_reported_by_pl
     demand_pools(missing("nowhere"))  # it was created, and plan was cleared
 
 
-def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
+def test_the_trigger_form_has_typed_parameters(shop: Shop) -> None:
     shop.site()
     one = shop.airflow.describe(shop.sites)["dags"]["shop"]
     assert one["defaults"] == {
@@ -141,7 +141,7 @@ def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
         assert next(iter(wrong)) in answer["error"]
 
 
-def test_a_broken_site_file_is_an_import_error_with_file_and_key_and_hides_no_other_dag(shop: Shop) -> None:
+def test_a_broken_site_file_is_an_import_error_and_affects_no_other_dag(shop: Shop) -> None:
     shop.site()
     shop.site("broken", publsh="nowhere")
     (shop.sites / "worse.yaml").write_text("site: [")
@@ -157,7 +157,7 @@ def test_a_broken_site_file_is_an_import_error_with_file_and_key_and_hides_no_ot
     assert shop.airflow.describe(shop.sites)["shown_errors"] == {}
 
 
-def test_two_site_files_of_one_name_are_both_left_out(shop: Shop) -> None:
+def test_two_site_files_with_the_same_name_are_both_excluded(shop: Shop) -> None:
     shop.site("shop")
     shop.site("copy", name="shop")
     shop.site("blog", work="../blog")
@@ -168,7 +168,7 @@ def test_two_site_files_of_one_name_are_both_left_out(shop: Shop) -> None:
     assert "shop.yaml" in error
 
 
-def test_a_folder_of_site_files_that_is_not_there_is_reported(shop: Shop) -> None:
+def test_a_missing_folder_of_site_files_is_reported(shop: Shop) -> None:
     found = shop.airflow.describe(shop.folder / "sights")
     assert found["dags"] == {}
     assert "sights" in next(iter(found["import_errors"].values()))
@@ -193,7 +193,7 @@ for conf in ({}, {"dry_run": True, "sections": ["nope"]}):
 """
 
 
-def test_people_hear_of_a_failed_run_whose_state_is_out_of_reach_but_never_of_a_dry_one(shop: Shop) -> None:
+def test_a_failed_run_with_unreachable_state_is_reported_unless_it_is_a_dry_run(shop: Shop) -> None:
     with Side(lambda _request: Reply(200)) as ear:
         shop.site(notify={"webhook": f"{ear.url}/hook"})
         done = subprocess.run(

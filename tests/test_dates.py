@@ -1,4 +1,4 @@
-"""One grammar of written dates: what each text says, who takes it, and that all readers agree."""
+"""Written dates: what each text means, which formats accept it, and that all readers agree."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FORMS: list[tuple[str, int, int, int]] = [
 
 
 @pytest.mark.parametrize(("text", "kind", "value", "forms"), FORMS)
-def test_a_text_says_one_thing_and_is_taken_by_whom_the_table_says(
+def test_each_text_has_one_date_and_is_accepted_by_the_formats_of_the_table(
     text: str, kind: int, value: int, forms: int
 ) -> None:
     found = dates.read(pa.array([f" {text}\n"]), 0xFF)
@@ -75,8 +75,8 @@ def test_a_text_says_one_thing_and_is_taken_by_whom_the_table_says(
         assert int(found.value[0]) == value
 
 
-def test_all_forms_can_be_in_one_column() -> None:
-    """Blocks, lengths and zones are read together; none may touch its neighbours."""
+def test_all_date_formats_can_be_in_one_column() -> None:
+    """Blocks, lengths and timezones are read together; none may affect its neighbors."""
     rows = (FORMS * 2_000)[::-1]
     column = pa.array([None, *(text for text, *_ in rows), ""])
     found = dates.read(column.slice(1), 0xFF)
@@ -85,7 +85,7 @@ def test_all_forms_can_be_in_one_column() -> None:
 
 
 @pytest.mark.parametrize("accepted", [W3C, XSD, RFC3339, RFC822, DATABASES, W3C | XSD])
-def test_what_is_not_accepted_is_no_date(accepted: int) -> None:
+def test_a_text_that_is_not_accepted_is_not_a_date(accepted: int) -> None:
     found = dates.read(pa.array([text for text, *_ in FORMS]), accepted)
     for kind, (text, whole, _, forms) in zip(found.kind.tolist(), FORMS, strict=True):
         taken = bool(forms & accepted) or whole == COARSE
@@ -100,7 +100,7 @@ XSD_DATE = etree.XMLSchema(
 )
 
 
-def test_xsd_takes_what_the_schema_library_takes() -> None:
+def test_the_xsd_format_accepts_the_same_dates_as_the_schema_library() -> None:
     parts = [
         ["2026-01-02", "2024-02-29", "2023-02-29", "0001-01-01", "9999-12-31", "2026-1-2"],
         ["", "T", "t", " "],
@@ -120,7 +120,7 @@ def test_xsd_takes_what_the_schema_library_takes() -> None:
 
 
 @given(st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), st.integers(-15 * 60, 15 * 60))  # noqa: DTZ001 - hypothesis wants naive bounds
-def test_an_instant_is_the_same_in_every_form(moment: datetime, minutes: int) -> None:
+def test_an_instant_is_the_same_in_every_format(moment: datetime, minutes: int) -> None:
     zoned = moment.replace(microsecond=0, tzinfo=timezone(timedelta(minutes=minutes)))
     iso = zoned.isoformat()
     texts = [iso, iso.replace("T", " "), iso.replace("T", "t"), iso[:-3] + iso[-2:], f"{iso[:19]}.123{iso[19:]}"]
@@ -137,7 +137,7 @@ SOURCE_FORMS = [text for text, kind, _, forms in FORMS if forms & DATABASES and 
 
 @pytest.mark.parametrize("text", [text for text, *_ in FORMS])
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_what_is_a_date_for_a_lastmod_is_one_for_videos_and_news(text: str, zone: str | None) -> None:
+def test_videos_and_news_accept_the_same_dates_as_lastmod(text: str, zone: str | None) -> None:
     now = datetime(2026, 1, 3, 2, tzinfo=UTC)
     column = pa.array([text])
     local = zone is None and dates.read(column).kind[0] == LOCAL  # an error there, so it is left out here
@@ -159,7 +159,7 @@ def from_source(column: pa.Array, zone: str | None) -> list[str | None]:
     return lastmod.texts(lastmod.moments(column, name="c", timezone=zone, read_at=read_at, tally=Tally())).to_pylist()
 
 
-def test_a_skipped_or_repeated_hour_is_the_same_moment_for_all() -> None:
+def test_a_time_in_a_skipped_or_repeated_hour_is_read_alike_for_lastmod_and_videos() -> None:
     for text, moment in (
         ("2025-03-30 02:30:00", "2025-03-30T01:00:00Z"),
         ("2025-10-26 02:30:00", "2025-10-26T00:30:00Z"),
@@ -176,7 +176,7 @@ def test_a_skipped_or_repeated_hour_is_the_same_moment_for_all() -> None:
         assert found.to_pylist()[0][0]["publication_date"] == moment
 
 
-def test_dates_and_times_that_are_no_text_are_taken_as_they_are() -> None:
+def test_native_dates_and_times_are_accepted_unchanged() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 900_000, tzinfo=UTC)
     for column, kind, value in (
         (pa.array([date(2026, 1, 2), None]), DATE, DAY),

@@ -1,4 +1,4 @@
-"""Dates that no sitemap can hold, in a database: dropped from its rows, counted, and shown as they are stored."""
+"""Dates of a database that no sitemap can express: dropped from their rows, counted, and shown as stored."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fill(request: pytest.FixtureRequest, tmp_path: Path) -> Fill:
 
 
 def night(folder: Path, uri: str, query: str, **keys: Any) -> tuple[TestSite, dict[str, Any]]:
-    """Publish a section of this SELECT; gives the site, and the notes of the run."""
+    """Publish a section of this SELECT; return the site, and the notes of the run."""
     site = TestSite(folder)
     site.environment.environ["AIRFLOW_CONN_CATALOG"] = uri
     site.section("p", **{"from": {"database": "catalog", "query": query}, **keys})
@@ -80,7 +80,7 @@ def night(folder: Path, uri: str, query: str, **keys: Any) -> tuple[TestSite, di
     ("database", "kind", "rule"),
     [*((*one, "column") for one in ODD), *(("duckdb", "TIMESTAMPTZ", rule) for rule in RULES if rule != "column")],
 )
-def test_a_date_of_no_calendar_is_counted_and_shown(
+def test_a_nonexistent_date_is_counted_and_shown(
     tmp_path: Path, fill: Fill, database: str, kind: str, rule: str
 ) -> None:
     if rule == "hook":
@@ -96,14 +96,14 @@ def test_a_date_of_no_calendar_is_counted_and_shown(
     assert examples == [f"/p/{n}: {shown}" for n, shown in enumerate(odd.values(), 1)]
 
 
-def test_dates_of_no_calendar_alone_need_no_zone(tmp_path: Path, fill: Fill) -> None:
+def test_a_column_of_nonexistent_dates_only_needs_no_timezone(tmp_path: Path, fill: Fill) -> None:
     uri = fill("duckdb", "TIMESTAMP", ["infinity", "0044-03-15 (BC)"])
     site, notes = night(tmp_path / "site", uri, "SELECT concat('/p/', n) AS loc, d AS lastmod FROM odd")
     assert len(site.public().locs()) == 3
     assert notes[NO_DATE]["count"] == 2
 
 
-def test_an_article_of_no_date_is_counted(tmp_path: Path, fill: Fill) -> None:
+def test_an_article_with_a_nonexistent_date_is_counted(tmp_path: Path, fill: Fill) -> None:
     uri = fill("duckdb", "TIMESTAMPTZ", ["infinity", "2026-11-01 01:00:00+00"])
     query = "SELECT concat('/p/', n) AS loc, 'A title' AS title, d AS publication_date FROM odd"
     news = {"publication": "The Shop", "language": "en"}
@@ -115,7 +115,7 @@ def test_an_article_of_no_date_is_counted(tmp_path: Path, fill: Fill) -> None:
 
 
 @pytest.mark.parametrize("field", ["publication_date", "expiration_date"])
-def test_a_video_of_no_date_is_counted(tmp_path: Path, fill: Fill, field: str) -> None:
+def test_a_video_with_a_nonexistent_date_is_counted(tmp_path: Path, fill: Fill, field: str) -> None:
     uri = fill("duckdb", "TIMESTAMPTZ", ["infinity", "2026-10-01 00:00:00+00"])
     query = (
         "SELECT concat('/p/', n) AS loc, [{'title': 'A', 'description': 'B', 'thumbnail_loc': '/t.jpg', "
@@ -139,7 +139,7 @@ def test_a_video_in_a_composite_type_keeps_infinity(fill: Fill, postgres: Postgr
 
 
 @pytest.mark.parametrize(("database", "kind"), ODD)
-def test_other_columns_have_null(fill: Fill, database: str, kind: str) -> None:
+def test_nonexistent_dates_are_null_in_columns_that_no_date_rule_reads(fill: Fill, database: str, kind: str) -> None:
     connection = parse(fill(database, kind, [*ODD[database, kind], "2026-10-01"]))
     query = "SELECT d, d AS kept FROM odd ORDER BY n"
     (split,) = sources.plan_database(connection, query)
@@ -149,7 +149,7 @@ def test_other_columns_have_null(fill: Fill, database: str, kind: str) -> None:
     assert spelled(batch["kept"]).to_pylist()[:2] == list(ODD[database, kind].values())
 
 
-def test_a_fingerprint_takes_such_a_date_for_null(tmp_path: Path, fill: Fill) -> None:
+def test_a_nonexistent_date_is_null_in_a_fingerprint(tmp_path: Path, fill: Fill) -> None:
     uri = fill("duckdb", "DATE", ["infinity"])
     rule = {"fingerprint": ["d"], "until_changed": "d"}
     site, _ = night(tmp_path / "site", uri, "SELECT concat('/p/', n) AS loc, d FROM odd", lastmod=rule)
@@ -159,7 +159,7 @@ def test_a_fingerprint_takes_such_a_date_for_null(tmp_path: Path, fill: Fill) ->
     assert [entry.lastmod for entry in site.public().entries()] == [None, None]
 
 
-def test_two_rows_of_one_key_are_named_with_such_a_date(tmp_path: Path, fill: Fill) -> None:
+def test_two_rows_with_the_same_key_are_reported_with_their_nonexistent_date(tmp_path: Path, fill: Fill) -> None:
     uri = fill("duckdb", "TIMESTAMPTZ", ["infinity", "2026-10-01 00:00:00+00"])
     query = "SELECT 1 AS id, concat('/p/', n) AS loc, d AS lastmod FROM odd WHERE d >= :since"
     site = TestSite(tmp_path / "site")

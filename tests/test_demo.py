@@ -31,7 +31,7 @@ def test_a_run_shows_what_it_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_an_airflow_that_does_not_start_ends_the_demo_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_the_demo_ends_with_the_log_of_an_airflow_that_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "airflow").mkdir()
     (tmp_path / "airflow" / "airflow.db").write_text("no database")
     command = [sys.executable, "-m", "demo.run", "--home", str(tmp_path)]
@@ -43,7 +43,7 @@ def test_an_airflow_that_does_not_start_ends_the_demo_with_the_end_of_its_log(tm
 
 
 @pytest.mark.thorough
-def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path: Path) -> None:
+def test_the_demo_catalogue_is_deterministic_and_has_many_scripts(tmp_path: Path) -> None:
     rows = make(tmp_path / "a")
     assert rows == make(tmp_path / "a") == make(tmp_path / "b")
     assert sum(rows.values()) >= 120_000
@@ -55,7 +55,7 @@ def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path
 
 
 @pytest.mark.thorough
-def test_a_later_day_has_changes(tmp_path: Path) -> None:
+def test_the_demo_catalogue_changes_from_day_to_day(tmp_path: Path) -> None:
     first, second = make(tmp_path / "a"), make(tmp_path / "b", day=2)
     assert second["places"] == first["places"] + 250
     one, other = (pq.read_table(tmp_path / day / "walks.parquet") for day in "ab")
@@ -65,7 +65,7 @@ def test_a_later_day_has_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_bucket_is_as_it_was_after_it_was_kept(tmp_path: Path) -> None:
+def test_the_demo_bucket_is_restored_with_its_objects_and_headers(tmp_path: Path) -> None:
     key = "sitemaps/ü &é.xml"
     with embedded(tmp_path / "bucket") as bucket:
         bucket.client().put_object(Bucket=PUBLIC, Key=key, Body=b"one", ContentType="a/b", CacheControl="no-cache")
@@ -89,7 +89,7 @@ def test_the_site_file_of_the_demo_needs_no_environment() -> None:
     assert list(site.sections) == ["places", "stories", "walks"]
 
 
-def test_a_folder_that_cannot_be_written_is_named_with_the_way_to_choose_another(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_with_the_option_to_choose_another(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match=r"file.*make demo FOLDER="), Home(tmp_path / "file" / "demo").locked():
         pass

@@ -1,4 +1,4 @@
-"""A night's rows against the published ones: what is new, what changed, what only the snapshot keeps, and dates."""
+"""The rows of a run against the published ones: new, changed, different only in the snapshot; and dates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def marked(mask: np.ndarray) -> list[int]:
     return [int(at) for at in np.flatnonzero(mask)]
 
 
-def test_the_place_of_a_loc_among_others_is_reported_or_that_it_is_not_there() -> None:
+def test_the_position_of_a_loc_is_found_or_its_absence() -> None:
     def found(some: str, among: str) -> list[int]:
         return list(places(pa.array(list(some), pa.string()), pa.array(list(among), pa.string())))
 
@@ -86,7 +86,7 @@ def test_the_place_of_a_loc_among_others_is_reported_or_that_it_is_not_there() -
     come=st.sets(st.integers(0, 2_000), max_size=20),
     again=st.integers(1, 3),
 )
-def test_the_places_of_many_locs_are_reported_whatever_came_between_them(
+def test_the_positions_of_many_locs_are_found_despite_inserted_rows(
     among: set[int], gone: set[int], come: set[int], again: int
 ) -> None:
     def texts(numbers: Iterable[int]) -> list[str]:
@@ -109,14 +109,14 @@ def test_rows_are_joined_with_the_published_ones_by_loc() -> None:
     assert marked(result.changed) == marked(result.differs) == marked(result.beside) == marked(result.moved) == []
 
 
-def test_as_many_rows_as_before_are_compared_each_with_its_own() -> None:
+def test_rows_are_joined_by_loc_even_if_their_number_is_the_same() -> None:
     now = [row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-03")]
     known = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02")]
     result = compared(now, known)
     assert (result.at.tolist(), marked(result.differs), marked(result.changed)) == ([1, -1], [], [])
 
 
-def test_rows_of_the_first_place_and_of_the_last_are_joined() -> None:
+def test_the_first_and_last_rows_are_joined() -> None:
     result = compared([row("a"), row("d")], [row("a"), row("b"), row("d")])
     assert (result.at.tolist(), result.gone.tolist(), marked(result.added)) == ([0, 2], [1], [])
     result = compared([row("a"), row("b")], [row("a"), row("b"), row("c")])
@@ -138,7 +138,9 @@ VALUES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("dating", [BY_SOURCE, UNDATED])
-def test_another_extension_is_another_file_and_a_change_where_pages_have_no_dates(name: str, dating: Dating) -> None:
+def test_a_changed_extension_rewrites_the_file_and_is_a_change_if_pages_have_no_dates(
+    name: str, dating: Dating
+) -> None:
     before, after = VALUES[name]
     result = compared(
         [row("a", **{name: after}), row("b", **{name: before})],
@@ -153,7 +155,7 @@ def test_another_extension_is_another_file_and_a_change_where_pages_have_no_date
 @pytest.mark.parametrize(
     ("before", "after"), [("2026-01-01", "2026-01-02"), (None, "2026-01-02"), ("2026-01-01", None)]
 )
-def test_another_date_is_another_file_and_a_change_where_pages_have_dates(
+def test_a_changed_date_rewrites_the_file_and_is_a_change_if_pages_have_dates(
     before: str | None, after: str | None
 ) -> None:
     for dating in (BY_SOURCE, UNDATED):
@@ -164,15 +166,17 @@ def test_another_date_is_another_file_and_a_change_where_pages_have_dates(
 
 
 @pytest.mark.parametrize("name", ["priority", "changefreq"])
-def test_priority_and_changefreq_alone_change_nothing(name: str) -> None:
+def test_changed_priority_or_changefreq_alone_changes_nothing(name: str) -> None:
     value = 5 if name == "priority" else "daily"
     result = compared([row("a", **{name: value})], [row("a")])
     assert marked(result.differs) == marked(result.changed) == marked(result.beside) == []
     assert of(result, name) == [value]
 
 
-@pytest.mark.parametrize(("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("title", "t")])
-def test_what_only_the_snapshot_keeps_is_distinguished_from_what_the_file_shows(name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"), [("fingerprint", 7), ("cluster", "c"), ("hreflang", ["de"]), ("title", "t")]
+)
+def test_differences_in_the_snapshot_are_distinguished_from_differences_in_the_file(name: str, value: Any) -> None:
     now = [
         row("a", **{name: value}),
         row("b", **{name: value}, lastmod="2026-01-01"),
@@ -185,7 +189,7 @@ def test_what_only_the_snapshot_keeps_is_distinguished_from_what_the_file_shows(
     assert marked(result.added) == [3]
 
 
-def test_no_and_nothing_are_one_where_neither_shows() -> None:
+def test_mobile_false_and_null_are_equal() -> None:
     result = compared([row("a", mobile=False), row("b")], [row("a"), row("b", mobile=False)])
     assert marked(result.differs) == []
 
@@ -193,7 +197,7 @@ def test_no_and_nothing_are_one_where_neither_shows() -> None:
 # --- when a row last changed -------------------------------------------------------------------------
 
 
-def test_a_row_that_came_or_changed_is_of_this_run_and_others_as_before() -> None:
+def test_added_and_changed_rows_belong_to_this_run_and_the_others_keep_theirs() -> None:
     now = [row("a", lastmod="2026-02-01"), row("b"), row("c"), row("d")]
     known = [row("a", since=1), row("b", since=2), row("d")]
     assert of(compared(now, known), "since") == [EPOCH, 2, EPOCH, None]
@@ -201,7 +205,7 @@ def test_a_row_that_came_or_changed_is_of_this_run_and_others_as_before() -> Non
     assert of(compared(now, [], first), "since") == [None] * 4
 
 
-def test_by_a_clock_that_goes_back_nothing_is_of_the_future() -> None:
+def test_after_the_clock_was_set_back_no_row_has_a_future_time() -> None:
     back = replace(BY_SOURCE, back=True)
     future = "2027-01-01"
     known = [
@@ -224,7 +228,7 @@ def test_by_a_clock_that_goes_back_nothing_is_of_the_future() -> None:
 # --- rows that stood in another section --------------------------------------------------------------
 
 
-def test_a_row_that_moved_is_compared_with_how_it_stood_there() -> None:
+def test_a_moved_row_is_compared_with_its_entry_in_the_other_section() -> None:
     now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-01"), row("d")]
     moved = (row("a", lastmod="2026-01-01", since=4), row("b", lastmod="2026-01-01", since=5))
     result = compared(now, [row("d", since=6)], moved=moved)
@@ -236,8 +240,8 @@ def test_a_row_that_moved_is_compared_with_how_it_stood_there() -> None:
     assert marked(result.dated) == [0, 1]
 
 
-def test_what_a_view_showed_is_compared_with_how_the_section_listed_it_that_gave_it_away() -> None:
-    """Its file is still written by how the view showed it."""
+def test_a_row_that_a_former_view_takes_is_compared_with_its_section() -> None:
+    """Its file is still compared with the entries of the view."""
     now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-01")]
     shown = [row(loc, lastmod="2026-01-02", since=6) for loc in "ab"] + [row("c", lastmod="2026-01-01", since=6)]
     moved = [row("a", lastmod="2026-01-01", since=4), *(row(loc, lastmod="2026-01-01", since=6) for loc in "bc")]
@@ -266,7 +270,7 @@ def test_a_page_with_another_fingerprint_has_the_date_of_this_run() -> None:
     assert marked(result.beside) == [2]
 
 
-def test_fingerprints_of_another_definition_change_no_date() -> None:
+def test_a_changed_fingerprint_definition_changes_no_date() -> None:
     reset = replace(BY_FINGERPRINT, reset=True)
     result = compared([row("a", fingerprint=1)], [row("a", fingerprint=9, lastmod="2026-01-01")], reset)
     assert of(result, "lastmod") == ["2026-01-01"]
@@ -276,19 +280,19 @@ def test_fingerprints_of_another_definition_change_no_date() -> None:
 @pytest.mark.parametrize(
     ("first_seen", "first_publish", "date"), [(True, False, NOW), (True, True, None), (False, False, None)]
 )
-def test_a_page_that_appears_is_dated_if_the_rule_says_so_and_there_was_a_run_before(
+def test_a_new_page_is_dated_if_first_seen_is_set_and_there_was_an_earlier_run(
     first_seen: bool, first_publish: bool, date: str | None
 ) -> None:
     dating = replace(BY_FINGERPRINT, first_seen=first_seen, first_publish=first_publish)
     assert of(compared([row("a", fingerprint=1)], [], dating), "lastmod") == [date]
 
 
-def test_a_date_of_the_future_is_dropped() -> None:
+def test_a_future_date_is_dropped() -> None:
     known = [row("a", fingerprint=1, lastmod="2027-01-01")]
     assert of(compared([row("a", fingerprint=1)], known, BY_FINGERPRINT), "lastmod") == [None]
 
 
-def test_a_page_that_is_as_it_was_elsewhere_or_before_has_the_date_it_had_there() -> None:
+def test_an_unchanged_page_that_moved_or_returned_keeps_its_date() -> None:
     now = [row(name, fingerprint=1) for name in "abcde"]
     known = [row("c", fingerprint=9, lastmod="2026-01-03"), row("d", fingerprint=9, lastmod="2026-01-04")]
     elsewhere = (
@@ -303,7 +307,7 @@ def test_a_page_that_is_as_it_was_elsewhere_or_before_has_the_date_it_had_there(
     assert of(result, "lastmod") == [None, None, NOW, NOW, None]
 
 
-def test_a_page_whose_fingerprint_elsewhere_can_not_be_compared_keeps_its_date() -> None:
+def test_a_moved_page_with_an_incomparable_fingerprint_keeps_its_date() -> None:
     result = compared(
         [row("a", fingerprint=1), row("b", fingerprint=1)],
         [row("b", fingerprint=1, lastmod="2026-01-03")],
@@ -313,7 +317,7 @@ def test_a_page_whose_fingerprint_elsewhere_can_not_be_compared_keeps_its_date()
     assert of(result, "lastmod") == ["2026-02-01", "2026-01-03"]
 
 
-def test_dates_of_a_source_are_left_as_they_are() -> None:
+def test_dates_from_the_source_are_not_changed() -> None:
     now = [row("a", fingerprint=1, lastmod="2026-05-05")]
     result = compared(now, [row("a", fingerprint=9, lastmod="2026-05-05")])
     assert of(result, "lastmod") == ["2026-05-05"]

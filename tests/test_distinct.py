@@ -1,4 +1,4 @@
-"""Publish looks once more: no loc stands in two files, whatever the stages before it did."""
+"""Publish verifies that no loc is in two files, whatever the earlier stages did."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def staged(site: TestSite, change: Callable[[list[Rendered]], list[Rendered]]) -> str:
-    """A dry run whose receipts of render are other than the stages left them; gives its id."""
+    """Make a dry run whose task results of render are altered; return its id."""
     run = site.night(2, dry_run=True).run
     folder = run.work.sub(layout.run_folder(run.run_id))
     for n, receipt in enumerate(change(run.all_rendered())):
@@ -42,11 +42,11 @@ def publish(site: TestSite, run_id: str) -> str:
 
 
 def rows_of(to: StagedShard, given: StagedShard) -> StagedShard:
-    """`to` with the rows of `given`, and as many of them."""
+    """Return `to` with the rows of `given`, and their number."""
     return replace(to, snapshot=given.snapshot, first=given.first, last=given.last, rows=to.rows)
 
 
-def test_a_page_in_two_sections_is_refused_by_name(site: TestSite) -> None:
+def test_a_release_with_a_page_in_two_sections_is_refused_with_the_page(site: TestSite) -> None:
     def change(receipts: list[Rendered]) -> list[Rendered]:
         a, b = receipts
         return [a, replace(b, shards=(rows_of(b.shards[0], a.shards[0]), *b.shards[1:]))]
@@ -57,14 +57,14 @@ def test_a_page_in_two_sections_is_refused_by_name(site: TestSite) -> None:
     assert site.public().objects() == before
 
 
-def test_a_set_of_a_release_that_did_not_look_counts_as_not_looked_at(site: TestSite) -> None:
+def test_a_manifest_without_a_record_of_distinct_pages_counts_as_unverified(site: TestSite) -> None:
     site.night(1)
     stored = encode(site.manifest())
     assert stored.pop("distinct")
     assert not parse_document(seal(stored), Manifest, "manifest").distinct
 
 
-def test_a_page_in_two_files_of_a_section_is_refused(site: TestSite) -> None:
+def test_a_release_with_a_page_in_two_files_of_a_section_is_refused(site: TestSite) -> None:
     def change(receipts: list[Rendered]) -> list[Rendered]:
         a, b = receipts
         return [replace(a, shards=(a.shards[0], rows_of(a.shards[1], a.shards[0]), *a.shards[2:])), b]
@@ -75,19 +75,19 @@ def test_a_page_in_two_files_of_a_section_is_refused(site: TestSite) -> None:
         publish(site, staged(site, change))
 
 
-def test_what_sections_list_as_they_should_is_published(site: TestSite) -> None:
+def test_a_release_without_repeated_pages_is_published(site: TestSite) -> None:
     assert publish(site, staged(site, list)) == "published"
     assert site.manifest().distinct
 
 
-def test_a_view_shows_again_what_others_list(site: TestSite) -> None:
+def test_a_view_can_repeat_pages_of_other_sections(site: TestSite) -> None:
     site.section("v", pages(60), view=True)
     assert site.night(1).summary.status == "published"
     site.section("v", pages(60))
     assert site.night(2).summary.sections["v"].duplicates == 60
 
 
-def test_a_set_of_a_release_that_did_not_look_is_looked_at_whole(site: TestSite) -> None:
+def test_an_unverified_release_is_searched_for_repeated_pages_completely(site: TestSite) -> None:
     site.night(1)
     state = site.state()
     key = state.current().manifest
@@ -102,8 +102,8 @@ def test_a_set_of_a_release_that_did_not_look_is_looked_at_whole(site: TestSite)
         site.section("c", [{"loc": "/c"}]).night(2, sections=("c",))
 
 
-def test_a_quiet_run_reads_nothing_for_it(tmp_path: Path) -> None:
-    """Files of two sections that overlap are compared where one of them is new, or was never looked at."""
+def test_a_run_without_changes_reads_nothing_to_find_repeated_pages(tmp_path: Path) -> None:
+    """Files of two overlapping sections are compared if one of them is new, or unverified."""
     site = TestSite(tmp_path, gates=OPEN)
     site.section("even", pages(100)[::2], shards={"rows": 20}).section("odd", pages(100)[1::2], shards={"rows": 20})
     site.night(1)

@@ -18,7 +18,7 @@ from tests.support.airflow import PROJECT
 @pytest.mark.skipif(
     shutil.which("redis-server") is None and not os.environ.get("CI"), reason="needs redis-server; .ci/run installs it"
 )
-def test_two_workers_that_die_leave_the_files_of_a_local_run(tmp_path: Path) -> None:
+def test_a_distributed_run_with_two_killed_workers_publishes_the_files_of_a_local_run(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "demo.distributed", "--keep", str(tmp_path / "logs")]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-3000:]}"

@@ -1,4 +1,4 @@
-"""How the rows of a section come divided changes no published byte: empty units first, columns in many chunks."""
+"""The division of a section's rows changes no published byte: empty batches first, columns in many chunks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 def table(count: int = 20) -> pa.Table:
-    """Rows with something in every column that a section may have, and nothing in some."""
+    """Return rows with a value in every column that a section may have, and some nulls."""
     numbers = range(count)
     return pa.table(
         {
@@ -57,7 +57,7 @@ def table(count: int = 20) -> pa.Table:
 
 
 def published(folder: Path, parts: Sequence[pa.Table], **keys: Any) -> dict[str, bytes]:
-    """The public objects after two nights over these files; in the second a page has changed."""
+    """Return the public objects after two runs over these files; a page has changed in the second."""
     site = TestSite(folder, gates={"max_rejected": 1})
     site.keys["sections"]["p"] = {"from": {"parquet": "./export/*.parquet"}, "shards": {"rows": 6}, **keys}
     (folder / "export").mkdir()
@@ -74,7 +74,7 @@ def published(folder: Path, parts: Sequence[pa.Table], **keys: Any) -> dict[str,
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_first_units_without_rows_change_nothing(tmp_path: Path, rules: str) -> None:
+def test_empty_batches_before_the_first_rows_change_nothing(tmp_path: Path, rules: str) -> None:
     rows = table()
     none = rows.slice(0, 0)
     whole = published(tmp_path / "whole", [rows], **RULES[rules])
@@ -83,7 +83,9 @@ def test_first_units_without_rows_change_nothing(tmp_path: Path, rules: str) -> 
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str) -> None:
+def test_columns_in_many_chunks_give_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: str
+) -> None:
     (tmp_path / "dividing_hooks.py").write_text(HOOKS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "dividing_hooks", raising=False)
@@ -97,8 +99,8 @@ def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     "beside", [{}, {"images": 120 * 40}, {"videos": 1_500 * 2}, {"alternates": 160 * 3}, {"title": 30}]
 )
-def test_what_is_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path: Path, beside: dict[str, int]) -> None:
-    """A dry run keeps what partition planned with: the bytes of some rows, by what is in them."""
+def test_the_size_of_a_window_includes_all_columns_of_its_rows(tmp_path: Path, beside: dict[str, int]) -> None:
+    """A dry run keeps the sizes of rows with which partition planned."""
     count = 2_000
     video = {"thumbnail_loc": "/t.jpg", "title": "T", "description": "D", "content_loc": "/v.mp4"}
     columns = {

@@ -1,4 +1,4 @@
-"""What an image and the compose file run, without Docker: their scripts, their commands, and what they refer to."""
+"""What the image and the compose file run, without Docker: their scripts, commands and references."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    """The compose file, its anchors and merges resolved as Docker does."""
+    """Return the compose file with resolved anchors and merges, as Docker reads it."""
     found = yaml.safe_load((ROOT / "compose.yaml").read_text())
     assert isinstance(found, dict)
     return found
@@ -36,7 +36,7 @@ def compose() -> dict[str, Any]:
 
 @pytest.fixture
 def night(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `sitemap-etl run` ends as CODE says, and notes that it was called."""
+    """Return an environment in which `sitemap-etl run` ends with CODE, and notes that it was called."""
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "sitemap-etl"
     fake.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\n[ -z "${WAIT:-}" ] || exec sleep 60\nexit "${CODE:-0}"\n')
@@ -56,7 +56,7 @@ def calls(night: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 70])
-def test_a_run_runs_every_site_and_ends_as_the_worst_of_them(code: int, night: dict[str, str]) -> None:
+def test_the_container_runs_every_site_and_ends_with_the_worst_exit_code(code: int, night: dict[str, str]) -> None:
     done = run(NIGHTLY, "a.yaml", "b.yaml", env={**night, "NIGHTLY_ONCE": "1", "CODE": str(code)})
     assert done.returncode == code
     assert calls(night) == ["run a.yaml", "run b.yaml"]
@@ -69,7 +69,7 @@ def test_an_invalid_time_is_refused(at: str, night: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("waiting", ["for the run", "for the next night"])
-def test_a_container_that_is_stopped_ends_at_once(waiting: str, night: dict[str, str]) -> None:
+def test_a_stopped_container_ends_at_once(waiting: str, night: dict[str, str]) -> None:
     """Docker sends SIGTERM, and kills after ten seconds."""
     env = {**night, "WAIT": "1"} if waiting == "for the run" else night
     with subprocess.Popen(["sh", str(NIGHTLY), "a.yaml"], env=env, stderr=subprocess.PIPE, text=True) as running:
@@ -97,7 +97,7 @@ def test_the_image_runs_as_a_user_and_has_a_health_check() -> None:
     assert all(stage.startswith("python:3.11") for stage in _stages())
 
 
-def test_everything_that_the_image_copies_is_there_and_is_sent() -> None:
+def test_everything_that_the_image_copies_exists_and_is_in_the_build_context() -> None:
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     sent = [line[1:] for line in ignored if line.startswith("!")]
     copied = [
@@ -110,8 +110,8 @@ def test_everything_that_the_image_copies_is_there_and_is_sent() -> None:
     assert [source for source in copied if not any(fnmatch.fnmatch(source, f"{one}*") for one in sent)] == []
 
 
-def test_the_versions_of_the_image_are_those_of_the_tests(tmp_path: Path) -> None:
-    """The pins that the Dockerfile makes of constraints.txt are all of them."""
+def test_the_image_has_the_tested_versions(tmp_path: Path) -> None:
+    """The Dockerfile uses all pins of constraints.txt."""
     (command,) = re.findall(r"^RUN (sed .*? > pins\.txt)", DOCKERFILE, re.MULTILINE)
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
@@ -120,7 +120,7 @@ def test_the_versions_of_the_image_are_those_of_the_tests(tmp_path: Path) -> Non
     assert not [pin for pin in pins if "\\" in pin or "--hash" in pin]
 
 
-def test_everything_that_the_compose_file_mounts_is_there(compose: dict[str, Any]) -> None:
+def test_everything_that_the_compose_file_mounts_exists(compose: dict[str, Any]) -> None:
     named = set(compose["volumes"])
     mounts = [mount for service in compose["services"].values() for mount in service.get("volumes", [])]
     assert mounts
@@ -134,7 +134,7 @@ def test_everything_that_the_compose_file_mounts_is_there(compose: dict[str, Any
 
 @pytest.mark.thorough
 def test_the_job_of_the_compose_file_publishes_its_site(compose: dict[str, Any], s3: S3Server, tmp_path: Path) -> None:
-    """Its buckets are made, twice; then a night, by the script of the image."""
+    """Its buckets are created, twice; then the script of the image runs the site."""
     services = compose["services"]
     client = s3.client()
     for bucket in (listed["Name"] for listed in client.list_buckets()["Buckets"]):
@@ -167,7 +167,7 @@ def test_the_job_of_the_compose_file_publishes_its_site(compose: dict[str, Any],
     assert health.returncode == 0
 
 
-def test_the_keys_of_the_store_and_of_the_job_are_the_same(compose: dict[str, Any]) -> None:
+def test_the_store_and_the_job_have_the_same_keys(compose: dict[str, Any]) -> None:
     (identity,) = yaml.safe_load((ROOT / "docker" / "s3.json").read_text())["identities"]
     (key,) = identity["credentials"]
     for name in ("buckets", "sitemaps"):
@@ -177,7 +177,7 @@ def test_the_keys_of_the_store_and_of_the_job_are_the_same(compose: dict[str, An
         assert environment["AWS_ENDPOINT_URL"] == "http://store:8333"
 
 
-def test_the_store_knows_the_options_that_the_compose_file_gives_it(compose: dict[str, Any]) -> None:
+def test_the_store_accepts_the_options_of_the_compose_file(compose: dict[str, Any]) -> None:
     program = server_program()
     if program is None:
         assert not os.environ.get("CI"), "the second S3 server is missing"

@@ -1,4 +1,4 @@
-"""The documentation says what there is: every command and option, links that lead somewhere, examples that work."""
+"""The documentation agrees with the product: commands and options, links, examples."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ COMMANDS = commands()
 
 
 def section(name: str) -> str:
-    """What the page on the command says of one of them."""
+    """Return what the page on the command says about one command."""
     found = re.search(rf"^## `sitemap-etl {name}\b[^\n]*\n(.*?)(?=^## |\Z)", COMMAND, re.MULTILINE | re.DOTALL)
     assert found, f"there is no section on {name}"
     return found[0]
 
 
 def options_of(name: str) -> set[str]:
-    """Every option of a command, also in its negative form."""
+    """Return every option of a command, including negative forms."""
     options = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)}
     return {option for option in options if option.startswith("--")} - {"--help"}
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of the headings."""
+    """Return the anchors that GitHub makes of the headings."""
     text = FENCE.sub("", page.read_text())
     headings = re.findall(r"^#+ +(.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -67,7 +67,7 @@ def test_the_heading_names_every_argument(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     text = FENCE.sub("", page.read_text())
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
@@ -80,10 +80,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def _navigation(node: Any) -> list[str]:
-    """The pages that the navigation of the site names."""
+    """Return the pages in the navigation of the site."""
     if isinstance(node, str):
         return [node]
     return [page for child in (node.values() if isinstance(node, dict) else node) for page in _navigation(child)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_page_has_the_marks_of_a_merge(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text("utf-8"), re.MULTILINE) == []
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
@@ -98,7 +103,7 @@ def test_the_readme_is_short_and_its_table_has_the_most_important_pages() -> Non
 
 
 @pytest.mark.parametrize("picture", sorted((DOCS / "images").glob("*.svg")), ids=lambda picture: picture.name)
-def test_a_picture_says_what_it_shows_and_has_colours_for_a_dark_page(picture: Path) -> None:
+def test_a_picture_has_alternative_text_and_colors_for_a_dark_page(picture: Path) -> None:
     root = ET.parse(picture).getroot()
     texts = {element.tag.rpartition("}")[2]: element.text for element in root}
     assert texts["title"]
@@ -109,7 +114,7 @@ def test_a_picture_says_what_it_shows_and_has_colours_for_a_dark_page(picture: P
     assert shown
 
 
-def test_what_the_architecture_names_is_there() -> None:
+def test_every_module_that_the_architecture_page_names_exists() -> None:
     """Modules, folders, and functions or classes of modules."""
     text = (DOCS / "explanation" / "architecture.md").read_text()
     package = ROOT / "sitemap_etl"
@@ -124,7 +129,7 @@ def test_what_the_architecture_names_is_there() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
-    """Every example of a site file, or of a part of one."""
+    """Return every example of a site file, or of a part of one."""
     found = []
     for page in PAGES:
         name = page.relative_to(ROOT).as_posix()
@@ -146,7 +151,7 @@ def test_every_example_of_a_site_file_is_valid(name: str, text: str, tmp_path: P
     assert load(path, environ={}).sections
 
 
-def test_every_python_example_can_be_read() -> None:
+def test_every_python_example_compiles() -> None:
     found = [(page, text) for page in PAGES for text in blocks(page, "python")]
     assert found
     for page, text in found:
@@ -158,7 +163,7 @@ def test_no_command_installs_the_package_from_an_index_that_lacks_it(page: Path)
     assert not re.search(r"(pip|pipx|uvx?) (install )?(-\S+ )*\"?sitemap[_-]etl", page.read_text())
 
 
-def test_every_variable_of_ours_is_in_the_reference() -> None:
+def test_every_environment_variable_is_in_the_reference() -> None:
     sources = [*(ROOT / "sitemap_etl").rglob("*.py"), *(ROOT / "dags").glob("*.py")]
     named = {name for path in sources for name in re.findall(r"\bSITEMAP_ETL_[A-Z0-9_]+\b", path.read_text())}
     text = (DOCS / "reference" / "environment.md").read_text()
@@ -167,7 +172,7 @@ def test_every_variable_of_ours_is_in_the_reference() -> None:
 
 
 def _table(page: str, heading: str) -> list[list[str]]:
-    """The cells of the first table that begins with this row."""
+    """Return the cells of the first table that begins with this row."""
     text = (DOCS / "reference" / page).read_text()
     rows = text.partition(heading)[2].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")]
@@ -188,7 +193,7 @@ def test_every_exit_code_and_kind_of_error_is_documented() -> None:
 
 
 def test_every_key_of_a_run_s_json_is_documented() -> None:
-    """The summary's, and those that only the command adds."""
+    """The keys of the summary, and those that only the command adds."""
     named = {
         key.partition(".")[0]
         for row in _table("json.md", "| key |")
@@ -197,7 +202,7 @@ def test_every_key_of_a_run_s_json_is_documented() -> None:
     assert named == {*encode(Summary()), "exit", "against"} - {"format", "checksum"}
 
 
-def test_every_place_of_the_state_is_documented() -> None:
+def test_every_path_of_the_state_folder_is_documented() -> None:
     text = (DOCS / "reference" / "state.md").read_text()
     assert layout.__doc__ is not None
     places = re.findall(r"^    ([^\s,]+)", layout.__doc__, re.MULTILINE)
@@ -206,7 +211,7 @@ def test_every_place_of_the_state_is_documented() -> None:
 
 
 def _texts_of_the_product() -> str:
-    """Every text of the package, with a gap in place of each value."""
+    """Return every text of the package, with a gap in place of each value."""
     found = []
     for path in (ROOT / "sitemap_etl").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -219,7 +224,7 @@ def _texts_of_the_product() -> str:
     return "\n".join(found)
 
 
-def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
+def test_every_message_of_the_troubleshooting_page_exists() -> None:
     page = (DOCS / "how-to" / "troubleshooting.md").read_text()
     tables = re.findall(r"^\| message \|.*?\n\n", page, re.MULTILINE | re.DOTALL)
     messages = re.findall(r"^\| `([^`]+)` \|", "".join(tables), re.MULTILINE)
@@ -236,7 +241,7 @@ def test_every_make_target_the_documentation_names_exists() -> None:
         assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= targets
 
 
-def test_the_policies_of_the_documentation_are_json() -> None:
+def test_the_documented_policies_are_valid_json() -> None:
     found = [json.loads(text) for page in PAGES for text in blocks(page, "json")]
     assert found
 
@@ -254,6 +259,6 @@ GIVEN_UP = [
 
 
 @pytest.mark.parametrize("words", GIVEN_UP)
-def test_words_that_readers_stumbled_over_are_in_no_document_and_no_message(words: str) -> None:
+def test_discouraged_words_are_in_no_document_and_no_message(words: str) -> None:
     texts = [*PAGES, *(ROOT / "sitemap_etl").rglob("*.py")]
     assert [path.name for path in texts if words in path.read_text("utf-8")] == []

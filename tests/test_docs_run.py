@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages work as they are written: their files are made, their commands run, in order."""
+"""The tutorial and the how-to pages work as written: their files are made, their commands run, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIVE_MINUTES = TUTORIAL / "five-minutes.md"
 
 
 def script(*pages: Path) -> str:
-    """What a reader does who follows these pages: files are written, blocks marked `sh` run."""
+    """Return a script of these pages: their files are written, and their blocks marked `sh` run."""
     steps = []
     for block in (block for page in pages for block in all_blocks(page)):
         if block.file and not block.file.startswith("/") and "." in block.file:
@@ -64,7 +64,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(tutorial: Path, tmp_path: Path) -> Path:
-    """A folder of its own with the export and the site file of that page, before the first run."""
+    """Return a folder with the export and the site file of that page, before the first run."""
     shop = tmp_path / "shop"
     shutil.copytree(tutorial, shop, ignore=shutil.ignore_patterns(".sitemap-etl", "public"))
     return shop
@@ -72,12 +72,12 @@ def copied(tutorial: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shop(copied: Path) -> Path:
-    """The same after a run. A state does not move with a copy."""
+    """Return the same after a run. A state does not work in a copy."""
     follow("sitemap-etl run shop.yaml", copied)
     return copied
 
 
-def test_every_page_of_the_tutorial_and_the_how_to_is_run_here_or_has_nothing_to_run() -> None:
+def test_every_tutorial_and_how_to_with_commands_is_run() -> None:
     pages = {
         page.relative_to(DOCS).as_posix()
         for page in [*TUTORIAL.glob("*.md"), *HOW_TO.glob("*.md")]
@@ -89,7 +89,7 @@ def test_every_page_of_the_tutorial_and_the_how_to_is_run_here_or_has_nothing_to
 
 
 @pytest.mark.thorough
-def test_the_five_minutes_of_the_readme_work_as_they_are_written(tmp_path: Path) -> None:
+def test_the_quick_start_of_the_readme_works_as_written(tmp_path: Path) -> None:
     text = script(ROOT / "README.md")
     assert text.count("sitemap-etl run") == 2
     done = follow(text, tmp_path)
@@ -99,7 +99,7 @@ def test_the_five_minutes_of_the_readme_work_as_they_are_written(tmp_path: Path)
 
 
 @pytest.mark.thorough
-def test_the_tutorial_on_s3_works_as_it_is_written(copied: Path, moto: S3Server) -> None:
+def test_the_tutorial_on_s3_works_as_written(copied: Path, moto: S3Server) -> None:
     client = moto.client()
     for bucket in ("shop-public", "shop-private"):
         client.create_bucket(Bucket=bucket)
@@ -112,7 +112,7 @@ def test_the_tutorial_on_s3_works_as_it_is_written(copied: Path, moto: S3Server)
 
 
 @pytest.mark.thorough
-def test_the_tutorial_works_as_it_is_written(copied: Path) -> None:
+def test_the_tutorial_works_as_written(copied: Path) -> None:
     """A database and Airflow continue the first page."""
     done = follow(script(TUTORIAL / "database.md", TUTORIAL / "airflow.md"), copied, CLONE=str(ROOT))
     assert "sold out" in done.stdout
@@ -172,7 +172,7 @@ def shared(shop: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
-def test_the_how_tos_work_in_any_order_and_leave_what_the_others_need(order: list[str], shop: Path) -> None:
+def test_the_how_tos_work_in_any_order_in_one_folder(order: list[str], shop: Path) -> None:
     before = shared(shop)
     for name in order:
         text = said(follow(script(HOW_TO / f"{name}.md"), shop))
@@ -193,7 +193,7 @@ def test_a_how_to_that_needs_the_files_of_the_tutorial_says_so() -> None:
     assert saying == set(SAYS) - set(ALONE)
 
 
-def test_every_how_to_is_in_an_order_and_those_that_change_the_site_are_in_all() -> None:
+def test_every_how_to_is_in_one_tested_order_and_site_changing_ones_in_all_orders() -> None:
     assert {name for order in ORDERS for name in order} == set(SAYS) - set(ALONE)
     assert all(set(CHANGES) <= set(order) for order in ORDERS)
 
@@ -214,7 +214,7 @@ SECRETS = "/etc/sitemap-etl/shop.env"
 
 @pytest.fixture
 def machine(copied: Path, tmp_path: Path) -> dict[str, str]:
-    """The paths of the page on nights, and where they are here."""
+    """Return the paths of the how-to on scheduling, and their counterparts here."""
     secrets = tmp_path / "shop.env"
     secrets.write_text(NIGHTLY[SECRETS])
     return {"/opt/sitemap-etl/bin": str(BIN), "/srv/sitemaps": str(copied), SECRETS: str(secrets)}
@@ -251,7 +251,7 @@ def unit(name: str) -> configparser.ConfigParser:
 
 
 @pytest.mark.thorough
-def test_the_service_for_systemd_runs_with_what_it_says(machine: dict[str, str]) -> None:
+def test_the_systemd_service_runs_with_its_documented_settings(machine: dict[str, str]) -> None:
     service = unit("sitemaps-shop.service")["Service"]
     assert service["EnvironmentFile"] == SECRETS
     given = dict(line.split("=", 1) for line in NIGHTLY[SECRETS].splitlines())
@@ -267,7 +267,7 @@ def test_the_service_for_systemd_runs_with_what_it_says(machine: dict[str, str])
 
 
 @pytest.mark.thorough
-def test_systemd_understands_the_units(machine: dict[str, str], tmp_path: Path) -> None:
+def test_systemd_accepts_the_documented_units(machine: dict[str, str], tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
@@ -282,8 +282,8 @@ def test_systemd_understands_the_units(machine: dict[str, str], tmp_path: Path) 
     assert "Failed to parse" not in done.stderr, done.stderr
 
 
-def test_the_site_file_of_every_title_is_named_in_a_command_or_shown_for_reading() -> None:
-    """A file that a page has the reader write is one that its commands use."""
+def test_every_file_that_a_page_has_the_reader_write_is_used() -> None:
+    """A page uses the files that it has the reader write."""
     for page in (*TUTORIAL.glob("*.md"), *HOW_TO.glob("*.md")):
         text = page.read_text()
         for name in (name for name in files(page) if re.search(r"\.(csv|sql|sh)$", name)):

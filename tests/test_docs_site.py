@@ -16,7 +16,7 @@ needs_site = pytest.mark.skipif(not HOME.exists(), reason="there is no site; `ma
 @needs_browser
 @needs_site
 @pytest.mark.parametrize("width", [1200, PHONE])
-def test_the_search_finds_pages_from_disk(width: int) -> None:
+def test_the_search_of_the_documentation_works_from_disk(width: int) -> None:
     with opened(HOME.as_uri(), width=width) as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

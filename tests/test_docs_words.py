@@ -1,4 +1,4 @@
-"""The pages are plain to read: short sentences, and none of the forms that readers had to decode."""
+"""The pages are easy to read: short sentences, and no discouraged phrases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_page_has_short_sentences(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_page_has_none_of_the_forms_that_had_to_be_decoded(page: Path) -> None:
+def test_a_page_has_none_of_the_discouraged_phrases(page: Path) -> None:
     text = prose(page)
     patterns = {name: form for name, form in PATTERNS.items() if name != "night for run" or page not in TITLES}
     assert {name: found for name, form in patterns.items() if (found := re.findall(form, text, re.MULTILINE))} == {}
@@ -56,7 +56,7 @@ def test_a_page_has_none_of_the_forms_that_had_to_be_decoded(page: Path) -> None
 @pytest.mark.parametrize(
     ("page", "part"), [("check-codes.md", "codes"), ("json.md", "keys"), ("tested-versions.md", "dependencies")]
 )
-def test_what_make_docs_generates_is_not_copied_into_its_page(page: str, part: str) -> None:
+def test_generated_documentation_is_not_copied_into_its_page(page: str, part: str) -> None:
     assert f"<!-- {part} begin -->\n<!-- {part} end -->" in (DOCS / "reference" / page).read_text("utf-8")
 
 
@@ -65,7 +65,7 @@ def test_the_documentation_stays_short() -> None:
     assert sum(len(page.read_text("utf-8").split()) for page in DOCS.rglob("*.md")) < 40_000
 
 
-def test_the_sentences_of_a_page_are_found() -> None:
+def test_sentences_are_extracted_from_a_page() -> None:
     assert README.startswith("# sitemap_etl")
     assert len(sentences(ROOT / "README.md")) > 20
     assert sum(len(sentences(page)) for page in PAGES) > 1_500

@@ -1,4 +1,4 @@
-"""What holds for every engine, whatever the other side does: the same tests for each."""
+"""Rules that apply to every engine, whatever its server does: the same tests for each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def account(side: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """An engine, its settings for a side, its documented answers, and the request that carries the news."""
+    """An engine, its settings for a server, its documented responses, and the request with the changes."""
 
     name: str
     settings: Callable[[str], dict[str, Any]]
@@ -123,7 +123,7 @@ EVERY_REQUEST = pytest.mark.parametrize("where", ["first", "main"])
 
 @dataclass
 class Stage:
-    """An engine, its side, and everything that was written while it spoke."""
+    """An engine, its server, and everything that was logged."""
 
     case: Case
     side: Side
@@ -142,7 +142,7 @@ class Stage:
         }
 
     def own_secret(self) -> str:
-        """What this engine holds, and the other side may echo."""
+        """Return the secrets of this engine, which the server may echo."""
         return {"indexnow": KEY, "search_console": PRIVATE_KEY, "bing": API_KEY}.get(self.case.name, PASSWORD)
 
     def engine(self) -> engines.HttpEngine[Any]:
@@ -166,7 +166,7 @@ class Stage:
         return answer
 
     def told(self) -> list[Request]:
-        """The requests that carried the news."""
+        """Return the requests with changes."""
         return [request for request in self.side.requests if self.case.main(request)]
 
     def fail(self, where: str, *faults: Reply) -> None:
@@ -175,7 +175,7 @@ class Stage:
 
 
 class Ear(logging.Handler):
-    """Hears every record of every logger, as it would be written."""
+    """Collects every record of every logger, formatted."""
 
     def __init__(self, heard: list[str]) -> None:
         super().__init__(logging.NOTSET)
@@ -187,7 +187,7 @@ class Ear(logging.Handler):
 
 @pytest.fixture
 def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    """Everything that is said, logged or raised; when the curtain falls, no secret may be in it."""
+    """Collect everything that is shown, logged or raised, and check at the end that it has no secret."""
     caplog.set_level(logging.DEBUG)
     heard: list[str] = []
     ear = Ear(heard)
@@ -202,7 +202,7 @@ def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 
 @pytest.fixture
 def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
-    """The engine, with its side."""
+    """The engine with its server."""
     with Side(case.answer) as side, web.Client(step=5, trust=DISTRUSTING) as client:
         stage = Stage(case, side, client, Time(), Memory(), heard)
         yield stage
@@ -210,7 +210,7 @@ def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
 
 
 @EVERY_ENGINE
-def test_an_engine_is_notified_once_however_often_the_same_run_tries(stage: Stage) -> None:
+def test_an_engine_is_notified_once_even_if_the_run_tries_again(stage: Stage) -> None:
     assert stage.submit().status == "accepted"
     told = len(stage.told())
     again = stage.submit()
@@ -219,7 +219,7 @@ def test_an_engine_is_notified_once_however_often_the_same_run_tries(stage: Stag
 
 
 @EVERY_ENGINE
-def test_a_run_without_changes_asks_nobody_for_anything_new(stage: Stage) -> None:
+def test_a_run_without_changes_submits_nothing(stage: Stage) -> None:
     quiet = {"indexes": (), "feeds": (), "changes": submission("https://x.example").changes.slice(0, 0)}
     answer = stage.submit(**quiet)
     assert (answer.status, answer.sent) == ("nothing", 0)
@@ -228,7 +228,7 @@ def test_a_run_without_changes_asks_nobody_for_anything_new(stage: Stage) -> Non
 
 @EVERY_ENGINE
 @EVERY_REQUEST
-def test_a_429_is_waited_out_by_its_seconds(stage: Stage, where: str) -> None:
+def test_a_429_with_seconds_is_waited_out(stage: Stage, where: str) -> None:
     stage.fail(where, Reply(429, "slow down", {"Retry-After": "7"}))
     assert stage.submit().status == "accepted"
     assert 7.0 in stage.time.slept
@@ -236,7 +236,7 @@ def test_a_429_is_waited_out_by_its_seconds(stage: Stage, where: str) -> None:
 
 @EVERY_ENGINE
 @EVERY_REQUEST
-def test_a_429_is_waited_out_by_its_date(stage: Stage, where: str) -> None:
+def test_a_429_with_a_date_is_waited_out(stage: Stage, where: str) -> None:
     stage.fail(
         where, Reply(429, "", {"Retry-After": format_datetime(stage.time.now + timedelta(seconds=90), usegmt=True)})
     )
@@ -247,14 +247,14 @@ def test_a_429_is_waited_out_by_its_date(stage: Stage, where: str) -> None:
 @EVERY_ENGINE
 @EVERY_REQUEST
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "soon"}, {"Retry-After": "-3"}])
-def test_a_429_that_names_no_time_is_waited_out_too(stage: Stage, where: str, header: dict[str, str]) -> None:
+def test_a_429_without_a_time_is_waited_out(stage: Stage, where: str, header: dict[str, str]) -> None:
     stage.fail(where, Reply(429, "", header))
     assert stage.submit().status == "accepted"
     assert stage.time.slept
 
 
 @EVERY_ENGINE
-def test_a_wait_past_patience_is_reported_and_kept_for_the_next_attempt(stage: Stage) -> None:
+def test_a_wait_that_is_too_long_is_reported_and_respected_by_the_next_attempt(stage: Stage) -> None:
     stage.fail("main", Reply(429, "", {"Retry-After": "7200"}))
     with pytest.raises(Unavailable, match="2026-11-20 04:00:0"):
         stage.submit()
@@ -269,14 +269,14 @@ def test_a_wait_past_patience_is_reported_and_kept_for_the_next_attempt(stage: S
 
 @EVERY_ENGINE
 @EVERY_REQUEST
-def test_a_500_that_passes_does_no_harm(stage: Stage, where: str) -> None:
+def test_a_temporary_500_is_retried(stage: Stage, where: str) -> None:
     stage.fail(where, Reply(500, "oops"), Reply(503, "<html>", {"Content-Type": "text/html"}))
     assert stage.submit().status == "accepted"
 
 
 @EVERY_ENGINE
 @EVERY_REQUEST
-def test_a_500_that_stays_is_worth_another_attempt_which_succeeds(stage: Stage, where: str) -> None:
+def test_a_persistent_500_is_retried_by_the_next_attempt(stage: Stage, where: str) -> None:
     stage.fail(where, *[Reply(500, "oops")] * 4)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1.*500: oops"):
         stage.submit()
@@ -286,7 +286,7 @@ def test_a_500_that_stays_is_worth_another_attempt_which_succeeds(stage: Stage, 
 @EVERY_ENGINE
 @EVERY_REQUEST
 @pytest.mark.parametrize("fault", [SLOW, RESET], ids=["slow", "reset"])
-def test_a_lost_answer_is_asked_for_again(stage: Stage, where: str, fault: Reply) -> None:
+def test_a_request_without_an_answer_is_repeated(stage: Stage, where: str, fault: Reply) -> None:
     stage.fail(where, fault)
     with web.Client(step=0.3, trust=DISTRUSTING) as stage.client:
         if stage.case.repeats or where == "first":
@@ -310,7 +310,7 @@ def test_a_redirect_is_refused_and_never_followed(stage: Stage, where: str) -> N
 
 @EVERY_ENGINE
 @EVERY_REQUEST
-def test_an_answer_that_is_no_json_never_breaks_an_engine(stage: Stage, where: str) -> None:
+def test_a_response_that_is_not_json_never_crashes_an_engine(stage: Stage, where: str) -> None:
     stage.fail(where, Reply(200, '{"d": nul'))
     reads_first = where == "first" and stage.case.name in ("search_console", "indexnow")
     if stage.case.reads_json or reads_first:
@@ -323,7 +323,7 @@ def test_an_answer_that_is_no_json_never_breaks_an_engine(stage: Stage, where: s
 @EVERY_ENGINE
 @EVERY_REQUEST
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422])
-def test_a_refusal_is_reported_in_words_that_echo_no_secret(stage: Stage, where: str, status: int) -> None:
+def test_a_refusal_is_reported_without_secrets(stage: Stage, where: str, status: int) -> None:
     body = f"not so: {stage.own_secret()} {TOKEN if where == 'main' and stage.case.name == 'search_console' else ''}"
     stage.fail(where, Reply(status, body, {"Content-Type": "text/plain"}))
     with pytest.raises(Refused, match="not so"):
@@ -331,7 +331,7 @@ def test_a_refusal_is_reported_in_words_that_echo_no_secret(stage: Stage, where:
 
 
 @EVERY_ENGINE
-def test_an_address_where_nobody_listens_is_worth_another_attempt(case: Case, heard: list[str]) -> None:
+def test_an_unreachable_address_is_retried_by_the_next_attempt(case: Case, heard: list[str]) -> None:
     with Side(case.answer) as side:
         pass
     stage = Stage(case, side, web.Client(step=0.3, trust=DISTRUSTING), Time(), Memory(), heard)
@@ -340,7 +340,7 @@ def test_an_address_where_nobody_listens_is_worth_another_attempt(case: Case, he
 
 
 @EVERY_ENGINE
-def test_a_certificate_nobody_trusts_ends_the_talk_and_a_trusted_one_does_not(case: Case, heard: list[str]) -> None:
+def test_nothing_is_sent_to_a_server_with_an_untrusted_certificate(case: Case, heard: list[str]) -> None:
     authority = trustme.CA()
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
@@ -364,12 +364,12 @@ def test_a_ledger_of_a_later_format_is_not_touched(stage: Stage) -> None:
     assert stage.side.requests == []
 
 
-def test_every_engine_of_a_site_file_keeps_these_promises() -> None:
+def test_every_engine_of_the_site_file_is_tested_here() -> None:
     assert [case.name for case in CASES] == list(Ping.model_fields)
 
 
 @EVERY_ENGINE
-def test_an_engine_its_settings_its_keys_and_its_documentation_go_by_one_name(case: Case) -> None:
+def test_code_settings_keys_and_documentation_of_an_engine_have_the_same_name(case: Case) -> None:
     keys = case.settings("https://side.example")
     settings = type(Ping.model_validate({case.name: keys}).engines()[case.name])
     engine = made(case.name, keys, environ=dict.fromkeys(("INDEXNOW_KEY", "BING_KEY", "PASSWORD", "GOOGLE_KEY"), KEY))

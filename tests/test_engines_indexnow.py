@@ -1,4 +1,4 @@
-"""IndexNow: what is sent, in which order, how often, and what is left for later."""
+"""IndexNow: what is sent, in which order, how often, and what stays pending."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 
 class World:
-    """IndexNow and the site, on one side."""
+    """IndexNow and the site, on one server."""
 
     def __init__(self, side: Side, client: web.Client) -> None:
         self.side, self.client = side, client
@@ -47,7 +47,7 @@ class World:
         return self.engine().submit(told, self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep)
 
     def posts(self) -> list[list[str]]:
-        """The paths of each request's URLs."""
+        """Return the paths of each request's URLs."""
         return [[loc.removeprefix(self.side.url) for loc in r.json["urlList"]] for r in self.side.asked("POST")]
 
     def sent(self) -> list[str]:
@@ -68,7 +68,7 @@ def many(world: World, count: int, kind: str = "added") -> pa.Table:
     return changes([(f"{world.side.url}/{number:06}", kind, None) for number in range(count)])
 
 
-def test_the_key_file_is_verified_before_a_post_that_names_host_key_and_urls(world: World) -> None:
+def test_the_key_file_is_verified_before_urls_are_posted(world: World) -> None:
     result = world.submit("r1", [("/a", "added", None), ("/b", "removed", None), ("/c", "changed", "2026-11-19")])
     get, post = world.side.requests
     assert (get.method, get.path) == ("GET", f"/{KEY}.txt")
@@ -92,7 +92,7 @@ def test_the_key_file_is_verified_before_a_post_that_names_host_key_and_urls(wor
         (Reply(301, "", {"Location": "https://elsewhere.example/"}), "is 301, a redirect"),
     ],
 )
-def test_without_a_key_file_nothing_is_sent(world: World, reply: Reply, words: str) -> None:
+def test_nothing_is_sent_without_a_key_file(world: World, reply: Reply, words: str) -> None:
     world.side.faults = [reply]
     with pytest.raises(Refused, match=words):
         world.submit("r1", [("/a", "added", None)])
@@ -100,7 +100,7 @@ def test_without_a_key_file_nothing_is_sent(world: World, reply: Reply, words: s
     assert world.submit("r1", [("/a", "added", None)]).sent == 1
 
 
-def test_a_key_file_elsewhere_is_named_and_only_urls_under_its_folder_are_sent(world: World) -> None:
+def test_with_a_key_file_in_a_folder_only_urls_under_that_folder_are_sent(world: World) -> None:
     world.settings = {"key_location": f"{world.side.url}/shop/proof.txt"}
     result = world.submit("r1", [("/shop/a", "added", None), ("/blog/b", "added", None)])
     assert world.side.requests[0].path == "/shop/proof.txt"
@@ -110,7 +110,7 @@ def test_a_key_file_elsewhere_is_named_and_only_urls_under_its_folder_are_sent(w
     assert world.engine().key_file() is None
 
 
-def test_a_request_holds_ten_thousand_urls_at_most(world: World) -> None:
+def test_a_request_has_at_most_ten_thousand_urls(world: World) -> None:
     result = world.submit("r1", many(world, 20_001))
     assert [len(post) for post in world.posts()] == [10_000, 10_000, 1]
     assert len(set(world.sent())) == 20_001
@@ -118,7 +118,7 @@ def test_a_request_holds_ten_thousand_urls_at_most(world: World) -> None:
     assert len(world.side.asked("GET")) == 1
 
 
-def test_202_is_accepted_and_says_that_the_key_is_being_checked(world: World) -> None:
+def test_a_202_is_accepted_and_reported_as_key_being_checked(world: World) -> None:
     world.side.answer = lambda request: answer(request) if request.method == "GET" else Reply(202)
     assert "still checking the key" in world.submit("r1", [("/a", "added", None)]).message
 
@@ -127,7 +127,7 @@ def test_202_is_accepted_and_says_that_the_key_is_being_checked(world: World) ->
     ("status", "words"),
     [(400, "could not be read"), (403, "key is not valid"), (422, "not on this host"), (418, "418")],
 )
-def test_a_refusal_is_explained_and_its_urls_are_sent_once_it_is_fixed(world: World, status: int, words: str) -> None:
+def test_urls_of_an_explained_refusal_are_sent_once_it_is_fixed(world: World, status: int, words: str) -> None:
     world.settings = {"daily_limit": 1}  # which a refused URL takes nothing of
     world.side.faulty = lambda request: request.method == "POST"
     world.side.faults = [Reply(status)]
@@ -155,7 +155,7 @@ def test_urls_stay_pending_while_the_engine_has_not_read_the_key_file(world: Wor
     assert world.engine().pending(world.ledger) == ()
 
 
-def test_what_an_engine_took_before_it_asked_to_wait_is_not_sent_again(world: World) -> None:
+def test_urls_accepted_before_a_request_to_wait_are_not_sent_again(world: World) -> None:
     table = many(world, 25_000)
     world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
     world.side.faults = [UNVERIFIED]
@@ -192,13 +192,11 @@ def test_an_interrupted_submission_continues_where_it_stopped(world: World) -> N
 
 
 class Killed(BaseException):
-    """What a killed process would not live to see."""
+    """The state that a killed process leaves."""
 
 
 @pytest.mark.parametrize("save", range(1, 9))
-def test_killed_at_any_write_of_the_ledger_nothing_is_sent_twice_in_ten_minutes_and_nothing_is_lost(
-    world: World, save: int
-) -> None:
+def test_a_kill_at_any_ledger_write_loses_no_url_and_sends_none_twice_in_ten_minutes(world: World, save: int) -> None:
     table = many(world, 25_000)
 
     class Dying(Memory):
@@ -223,7 +221,7 @@ def test_killed_at_any_write_of_the_ledger_nothing_is_sent_twice_in_ten_minutes_
     assert set(world.sent()) == {f"/{number:06}" for number in range(25_000)}
 
 
-def test_a_lost_answer_is_not_followed_by_the_same_urls_before_ten_minutes(world: World) -> None:
+def test_after_a_lost_answer_the_same_urls_wait_for_ten_minutes(world: World) -> None:
     world.side.faulty = lambda request: request.method == "POST"
     world.side.faults = [RESET]
     with pytest.raises(Unavailable, match="02:10:00"):
@@ -236,7 +234,7 @@ def test_a_lost_answer_is_not_followed_by_the_same_urls_before_ten_minutes(world
     assert world.submit("r1", [("/a", "added", None)]).sent == 1
 
 
-def test_a_url_that_changes_again_within_ten_minutes_goes_with_a_later_run(world: World) -> None:
+def test_a_url_that_changes_again_within_ten_minutes_is_sent_by_a_later_run(world: World) -> None:
     world.submit("r1", [("/a", "added", "2026-11-20"), ("/b", "added", None)])
     world.time.pass_minutes(9)
     result = world.submit("r2", [("/a", "changed", "2026-11-20"), ("/c", "added", None)])
@@ -249,7 +247,7 @@ def test_a_url_that_changes_again_within_ten_minutes_goes_with_a_later_run(world
     assert world.engine().pending(world.ledger) == ()
 
 
-def test_the_daily_limit_lets_removed_then_added_then_newest_changed_go_first(world: World) -> None:
+def test_the_daily_limit_prefers_removed_then_added_then_newest_changed_urls(world: World) -> None:
     world.settings = {"daily_limit": 4}
     rows = [
         ("/old", "changed", "2026-11-01"),
@@ -270,7 +268,7 @@ def test_the_daily_limit_lets_removed_then_added_then_newest_changed_go_first(wo
     assert world.posts()[1] == ["/gone2", "/new", "/old", "/undated"]
 
 
-def test_a_url_that_waits_and_changes_again_is_sent_once(world: World) -> None:
+def test_a_pending_url_that_changes_again_is_sent_once(world: World) -> None:
     world.settings = {"daily_limit": 1}
     world.submit("r1", [(f"/{letter}", "changed", None) for letter in "abcd"])
     world.time.pass_minutes(24 * 60)
@@ -283,7 +281,7 @@ def test_a_url_that_waits_and_changes_again_is_sent_once(world: World) -> None:
     assert world.engine().pending(world.ledger) == ()
 
 
-def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
+def test_the_oldest_pending_runs_are_dropped_and_counted_if_there_are_too_many(world: World) -> None:
     world.settings = {"daily_limit": 1}
     for number in range(RUNS_WAITING + 2):
         world.submit(f"r{number}", [(f"/{number}-{letter}", "changed", None) for letter in "abc"])
@@ -308,7 +306,7 @@ def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
         ),
     ],
 )
-def test_if_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
+def test_if_the_whole_site_changed_nothing_is_sent_and_the_command_to_send_it_is_named(
     world: World, values: dict[str, Any], words: str
 ) -> None:
     world.settings = {"max_share": 0.2}
@@ -322,7 +320,7 @@ def test_if_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
     assert world.submit("r1", rows, **values, all=True).sent == 2
 
 
-def test_of_removed_urls_the_share_is_of_the_site_that_listed_them(world: World) -> None:
+def test_the_share_of_removed_urls_refers_to_the_release_that_listed_them(world: World) -> None:
     world.settings = {"max_share": 0.2}
     removed = [("/a", "removed", None), ("/b", "removed", None)]
     assert "2 of 9 URLs changed" in world.submit("r1", removed, listed=7).message
@@ -331,19 +329,19 @@ def test_of_removed_urls_the_share_is_of_the_site_that_listed_them(world: World)
     assert world.submit("r3", [(f"/{n}", "removed", None) for n in range(9)], listed=1).sent == 9
 
 
-def test_a_fifth_of_the_site_is_not_too_much(world: World) -> None:
+def test_changes_of_a_fifth_of_the_site_are_sent(world: World) -> None:
     world.settings = {"max_share": 0.2}
     assert world.submit("r1", [("/a", "added", None), ("/b", "added", None)], listed=10).sent == 2
 
 
-def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: World) -> None:
+def test_all_sends_every_url_again_after_ten_minutes(world: World) -> None:
     world.submit("r1", [("/a", "added", None)])
     assert world.submit("r1", [("/a", "added", None)], all=True).status == "skipped"
     world.time.pass_minutes(11)
     assert world.submit("r1", [("/a", "added", None)], all=True).sent == 1
 
 
-def test_runs_that_no_engine_was_sent_are_sent_with_the_next_one(world: World) -> None:
+def test_changes_of_runs_that_were_not_submitted_are_sent_with_the_next_run(world: World) -> None:
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], pending_runs=("r0", "r1")).sent == 3
     assert world.posts() == [["/b", "/a", "/c"]]
@@ -351,7 +349,7 @@ def test_runs_that_no_engine_was_sent_are_sent_with_the_next_one(world: World) -
     assert (nothing.status, nothing.sent, nothing.details) == ("nothing", 0, {"requests": 0, "left": 0})
 
 
-def test_pending_runs_count_towards_the_share(world: World) -> None:
+def test_changes_of_pending_runs_count_towards_max_share(world: World) -> None:
     world.settings = {"max_share": 0.2}
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     result = world.submit("r2", [("/c", "added", None)], pending_runs=("r1",), listed=10)
@@ -359,7 +357,7 @@ def test_pending_runs_count_towards_the_share(world: World) -> None:
     assert world.side.requests == []
 
 
-def test_a_run_whose_broken_off_submission_is_followed_by_another_run_is_not_sent_twice(world: World) -> None:
+def test_the_next_run_continues_an_incomplete_submission_without_repeating_urls(world: World) -> None:
     table = many(world, 15_000)
     world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
     world.side.faults = [Reply(403)]
@@ -371,7 +369,7 @@ def test_a_run_whose_broken_off_submission_is_followed_by_another_run_is_not_sen
     assert len(world.sent()) == len(set(world.sent())) == 15_001
 
 
-def test_changes_that_are_not_what_they_were_are_given_up_rather_than_mixed_up(world: World) -> None:
+def test_pending_changes_are_dropped_if_their_file_has_changed(world: World) -> None:
     world.settings = {"daily_limit": 2}
     world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "xyz"])
@@ -381,7 +379,7 @@ def test_changes_that_are_not_what_they_were_are_given_up_rather_than_mixed_up(w
     assert world.sent() == ["/a", "/b", "/e"]
 
 
-def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_run(world: World) -> None:
+def test_sending_the_whole_site_by_hand_starts_over_despite_pending_changes(world: World) -> None:
     world.settings = {"daily_limit": 2}
     world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
     world.time.pass_minutes(24 * 60)
@@ -390,13 +388,13 @@ def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_ru
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "no spaces!", "späße-sind-keine"])
-def test_a_key_that_does_not_fit_the_protocol_is_a_mistake_that_does_not_show_it(key: str) -> None:
+def test_an_invalid_key_is_an_error_that_does_not_show_the_key(key: str) -> None:
     with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
         made("indexnow", {"key": "${KEY}"}, environ={"KEY": key})
     assert key not in str(caught.value)
 
 
-def test_the_key_file_is_the_key_in_a_file_of_its_name() -> None:
+def test_the_key_file_is_named_after_the_key_and_contains_it() -> None:
     assert made("indexnow", {"key": KEY}).key_file() == (f"{KEY}.txt", KEY.encode())
 
 
@@ -410,7 +408,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, seed=st.integers(0, 9))
-def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: list[Any], seed: int) -> None:
+def test_the_order_of_sent_changes_does_not_depend_on_the_order_of_files(rows: list[Any], seed: int) -> None:
     shuffled = random.Random(seed).sample(rows, len(rows))
     assert ordered(changes(rows)).equals(ordered(changes(shuffled)))
     assert sorted(ordered(changes(rows))["loc"].to_pylist()) == sorted({row[0] for row in rows})
@@ -423,7 +421,7 @@ def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: li
     sizes=st.lists(st.integers(1, 12), min_size=40, max_size=40),
     data=st.data(),
 )
-def test_whatever_is_held_back_every_url_of_every_run_is_sent_exactly_once(
+def test_every_url_of_every_run_is_sent_exactly_once_despite_limits(
     runs: list[Any], sizes: list[int], data: st.DataObject
 ) -> None:
     tables = [ordered(changes(rows)) for rows in runs]

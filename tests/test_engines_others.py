@@ -1,4 +1,4 @@
-"""Bing, WebSub and the HTTP ping; settings, connections, and what may be shown of them."""
+"""Bing, WebSub and the HTTP ping; settings, connections, and secrets in messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def world() -> Iterator[World]:
         yield World(side, client)
 
 
-def test_of_a_defect_the_place_is_reported_and_not_its_text() -> None:
+def test_a_bug_is_reported_by_its_location_without_its_text() -> None:
     with pytest.raises(ValueError, match="hush") as caught:
         raise_hush()
     assert re.match(r"ValueError at test_engines_others\.py:\d+: a defect", why(caught.value))
@@ -56,7 +56,7 @@ def raise_hush() -> None:
     raise ValueError("hush")
 
 
-def test_bing_is_notified_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:
+def test_bing_gets_changed_indexes_with_the_key_in_the_query(world: World) -> None:
     settings = {"key": "a+b/c", "endpoint": f"{world.side.url}/webmaster/api.svc/json"}
     assert world.submit("bing", settings).message == "notified of 1 index: https://shop.example/sitemap.xml"
     (post,) = world.side.requests
@@ -64,7 +64,7 @@ def test_bing_is_notified_of_the_changed_indexes_with_the_key_in_the_query(world
     assert post.json == {"siteUrl": SITE, "feedUrl": f"{SITE}/sitemap.xml"}
 
 
-def test_bing_may_know_the_site_by_another_name(world: World) -> None:
+def test_the_site_can_have_another_name_at_bing(world: World) -> None:
     world.submit("bing", {"key": "a-bing-key", "site": "http://shop.example/", "endpoint": world.side.url})
     assert world.side.requests[0].json["siteUrl"] == "http://shop.example/"
 
@@ -89,27 +89,27 @@ def bing_error(code: int, status: int = 400) -> Reply:
         (Reply(404, "<html>", {"Content-Type": "text/html"}), "404"),
     ],
 )
-def test_bing_s_refusals_are_reported_in_words(world: World, reply: Reply, words: str) -> None:
+def test_refusals_of_bing_are_explained(world: World, reply: Reply, words: str) -> None:
     world.side.faults = [reply]
     with pytest.raises(Refused, match=words):
         world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
 
 
 @pytest.mark.parametrize("busy", [1, 4, 5])
-def test_bing_s_throttling_is_waited_out_and_a_feed_it_has_is_no_failure(world: World, busy: int) -> None:
+def test_throttling_by_bing_is_waited_out_and_a_known_feed_is_accepted(world: World, busy: int) -> None:
     world.side.faults = [bing_error(busy), bing_error(12)]
     assert world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}).status == "accepted"
     assert world.time.slept == [1.0]
 
 
-def test_all_tells_of_every_index(world: World) -> None:
+def test_all_submits_every_index(world: World) -> None:
     settings = {"key": "a-bing-key", "endpoint": world.side.url}
     assert world.submit("bing", settings, all=True).sent == 2
     assert world.submit("bing", settings, all=True).sent == 2
 
 
 @pytest.mark.parametrize(("count", "end"), [(3, "sitemap-2.xml"), (4, "sitemap-2.xml and 1 more"), (9, " and 6 more")])
-def test_many_indexes_are_named_in_short(world: World, count: int, end: str) -> None:
+def test_many_indexes_are_abbreviated_in_messages(world: World, count: int, end: str) -> None:
     indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(count))
     message = world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}, indexes=indexes).message
     assert message.endswith(end)
@@ -124,7 +124,7 @@ def test_a_hub_is_notified_of_all_changed_feeds_in_one_request(world: World) -> 
     assert result.sent == 2
 
 
-def test_one_hub_that_refuses_keeps_no_other_from_being_notified(world: World) -> None:
+def test_a_hub_that_refuses_does_not_prevent_the_notification_of_others(world: World) -> None:
     with Side(lambda _request: Reply(410, "gone")) as gone:
         hubs = [f"{gone.url}/", f"{world.side.url}/"]
         result = world.submit("websub", {"hub": hubs})
@@ -133,7 +133,7 @@ def test_one_hub_that_refuses_keeps_no_other_from_being_notified(world: World) -
         assert world.submit("websub", {"hub": hubs[1]}).status == "nothing"
 
 
-def test_one_hub_that_is_down_keeps_no_other_from_being_notified_and_is_notified_next_time(world: World) -> None:
+def test_a_hub_that_is_down_is_notified_next_time_and_does_not_prevent_others(world: World) -> None:
     with Side(lambda _request: Reply(204)) as down:
         down.faults = [Reply(503)] * 4
         hubs = [f"{down.url}/", f"{world.side.url}/"]
@@ -159,13 +159,13 @@ def test_a_ping_carries_the_address_of_the_index_percent_encoded(world: World) -
         ("http://www.bing.com/webmaster/ping.aspx?siteMap={sitemap}", "ping.indexnow"),
     ],
 )
-def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instead: str) -> None:
+def test_a_retired_ping_address_is_an_error_with_its_replacement(url: str, instead: str) -> None:
     with pytest.raises(ConfigError, match=f"no longer accepts pings.*{instead}.*robots.txt"):
         made("http_ping", {"url": "${PING}"}, environ={"PING": url})
 
 
 @pytest.mark.parametrize("url", ["https://blogs.example/ping?s={sitemap}", "https://google.com/pingpong?s={sitemap}"])
-def test_other_addresses_do_not_count_as_dead(url: str) -> None:
+def test_other_ping_addresses_are_not_reported_as_retired(url: str) -> None:
     assert made("http_ping", {"url": url})
 
 
@@ -178,7 +178,7 @@ def as_json(login: str, password: str) -> str:
 
 
 @pytest.mark.parametrize("write", [uri, as_json])
-def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[[str, str], str]) -> None:
+def test_every_engine_accepts_an_airflow_connection(world: World, write: Callable[[str, str], str]) -> None:
     connection = write("shop", "p@ss/word")
     basic = "Basic " + base64.b64encode(b"shop:p@ss/word").decode()
     world.submit("bing", {"connection": "c", "endpoint": world.side.url}, connection=connection)
@@ -207,7 +207,7 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
         ('{"conn_type": "http", "port": "secret-8812"}', "connection 'c': its port is not a number"),
     ],
 )
-def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:
+def test_an_unsuitable_connection_is_named_without_its_content(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         made("bing", {"connection": "c"}, connection=text)
     assert "8812" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
@@ -221,7 +221,7 @@ def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, word
         ("http_ping", {"url": "${SECRET}"}, "8812 {sitemap}", "ping.http_ping.url: expected an absolute address"),
     ],
 )
-def test_what_a_variable_holds_is_judged_when_it_is_read(
+def test_the_value_of_a_variable_is_validated_when_it_is_read(
     name: str, keys: dict[str, Any], secret: str, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -230,13 +230,13 @@ def test_what_a_variable_holds_is_judged_when_it_is_read(
     assert "8812" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_what_a_connection_holds_is_judged_too() -> None:
+def test_the_values_of_a_connection_are_validated() -> None:
     with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
         made("indexnow", {"connection": "c"}, connection=as_json("", "bad key 8812"))
     assert "8812" not in str(caught.value)
 
 
-def test_every_secret_that_is_missing_is_reported_at_once() -> None:
+def test_all_missing_secrets_are_reported_together() -> None:
     keys = {"url": ["${ONE}", "https://x.example/?k=${TWO}&s={sitemap}"], "password": "${THREE}"}
     with pytest.raises(ConfigError) as caught:
         made("http_ping", keys, environ={"THREE": " "})
@@ -247,7 +247,7 @@ def test_every_secret_that_is_missing_is_reported_at_once() -> None:
     )
 
 
-def test_a_secret_that_looks_like_a_variable_is_taken_as_it_is(world: World) -> None:
+def test_a_secret_that_looks_like_a_variable_is_not_substituted(world: World) -> None:
     keys = {"hub": world.side.url, "login": "shop", "password": "${PASSWORD}"}
     made("websub", keys, environ={"PASSWORD": "abc${HOME}def", "HOME": "/root"}).submit(
         submission(SITE), world.ledger, world.client, clock=world.time.clock, sleep=world.time.sleep
@@ -257,7 +257,7 @@ def test_a_secret_that_looks_like_a_variable_is_taken_as_it_is(world: World) -> 
 
 
 @given(secret=st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6))
-def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> None:
+def test_a_secret_is_masked_in_every_encoding_of_requests(secret: str) -> None:
     redact = Redactor([secret])
     forms = [secret, quote(secret, safe=""), json.dumps(secret), json.dumps({"k": f"x{secret}y"})]
     for form in forms:
@@ -266,7 +266,7 @@ def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> N
         assert MASK in shown
 
 
-def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World) -> None:
+def test_the_http_client_sends_its_user_agent_and_follows_no_redirect(world: World) -> None:
     world.side.faults = [Reply(302, "", {"Location": "/elsewhere"})]
     with engines.open_client() as client:
         assert client.request("GET", world.side.url, limit=1, seconds=5).status == 302
@@ -274,15 +274,15 @@ def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_an_answer_without_end_is_cut(world: World, pieces: int) -> None:
+def test_an_endless_response_is_cut(world: World, pieces: int) -> None:
     world.side.faults = [Reply(400, b"x" * (1 << 20) * pieces, {"Content-Type": "text/plain"})]
     with pytest.raises(Refused) as caught:
         world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
     assert len(str(caught.value)) < 1_000
 
 
-def test_an_error_that_quotes_the_request_is_reported_without_the_secret_all_the_way_down(world: World) -> None:
-    """The HTTP library quotes a status line that is none, and this server writes there what it was asked."""
+def test_an_error_that_quotes_the_request_has_no_secret_in_its_whole_chain(world: World) -> None:
+    """The HTTP library quotes an invalid status line, and this server writes the request there."""
     for name, given_settings in (
         ("bing", {"key": "secret+8812/bing", "endpoint": world.side.url}),
         ("http_ping", {"url": f"{world.side.url}/?k=secret+8812&s={{sitemap}}"}),
@@ -300,7 +300,7 @@ def test_an_error_that_quotes_the_request_is_reported_without_the_secret_all_the
 
 
 @pytest.mark.parametrize("name", ["websub", "http_ping"])
-def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
+def test_a_secret_in_the_path_of_an_address_is_not_shown(
     world: World, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -315,8 +315,8 @@ def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
     assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"
 
 
-def test_the_values_of_an_address_are_secrets_as_they_are_written_and_as_they_are_meant() -> None:
-    """An address may spell a character in a way that nobody else does; a server may answer with either."""
+def test_query_values_of_an_address_are_masked_encoded_and_decoded() -> None:
+    """An address may encode a character unusually; a server may answer with either spelling."""
     found = secrets_of_url("https://who:p%40ss@x.example/ping?token=a%2fb%63d&sitemap={sitemap}")
     assert {"p@ss", "a%2fb%63d", "a/bcd"} <= found
     assert "{sitemap}" not in found
@@ -345,7 +345,7 @@ PLAIN = {"Content-Type": "text/plain"}
         (Reply(302, "moved", PLAIN), "302, a redirect to no address that is not followed; use the final address"),
     ],
 )
-def test_an_answer_is_reported_in_one_short_line(world: World, reply: Reply, said: str) -> None:
+def test_a_response_is_reported_in_one_short_line(world: World, reply: Reply, said: str) -> None:
     world.side.faults = [reply]
     with pytest.raises(Refused) as caught:
         world.submit("http_ping", {"url": f"{world.side.url}/?s={{sitemap}}"})
@@ -365,7 +365,7 @@ def test_any_2xx_counts_as_accepted(world: World, status: int, taken: bool) -> N
 
 @pytest.mark.parametrize(("status", "again"), [(407, False), (408, True), (409, False), (425, True), (426, False)])
 @pytest.mark.parametrize("name", ["bing", "http_ping"])
-def test_only_what_passes_is_tried_again(world: World, status: int, again: bool, name: str) -> None:
+def test_only_temporary_failures_are_retried(world: World, status: int, again: bool, name: str) -> None:
     world.side.faults = [Reply(status)]
     keys = (
         {"key": "a-bing-key", "endpoint": world.side.url}
@@ -381,13 +381,13 @@ def test_only_what_passes_is_tried_again(world: World, status: int, again: bool,
         assert world.time.slept == []
 
 
-def test_an_engine_that_stays_busy_is_asked_four_times_and_waited_for_longer_each_time(world: World) -> None:
+def test_a_busy_engine_is_asked_four_times_with_growing_waits(world: World) -> None:
     world.side.faults = [Reply(503)] * 5
     with pytest.raises(Unavailable, match="4 times in a row"):
         world.submit("http_ping", {"url": f"{world.side.url}/?s={{sitemap}}"})
     assert (len(world.side.requests), world.time.slept) == (4, [1.0, 4.0, 10.0])
 
 
-def test_a_response_and_a_submission_show_neither_body_nor_function() -> None:
+def test_the_repr_of_a_response_or_submission_shows_no_body() -> None:
     assert "secret" not in repr(exchange.Reply(200, "", body=b"secret"))
     assert "earlier" not in repr(submission(SITE))

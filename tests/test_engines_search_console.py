@@ -1,4 +1,4 @@
-"""Search Console: what is submitted, deleted and read back, and what its refusals mean."""
+"""Search Console: what is submitted, deleted and read back, and how refusals are reported."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def world() -> Iterator[World]:
         yield World(google, client)
 
 
-def test_a_changed_index_is_put_with_both_parts_of_the_path_encoded_whole(world: World) -> None:
+def test_property_and_index_are_percent_encoded_in_the_path_of_a_submission(world: World) -> None:
     result = world.submit()
     (put,) = world.side.asked("PUT")
     address = quote("https://www.shop.example/sitemap.xml", safe="")
@@ -84,7 +84,7 @@ def test_a_changed_index_is_put_with_both_parts_of_the_path_encoded_whole(world:
     assert (result.status, result.sent) == ("accepted", 1)
 
 
-def test_the_token_is_asked_for_with_a_signed_claim_of_an_hour(world: World) -> None:
+def test_the_token_is_requested_with_a_signed_claim_for_an_hour(world: World) -> None:
     world.submit()
     (request,) = world.side.asked("POST", "/token")
     claim = json.loads(base64.urlsafe_b64decode(request.form["assertion"][0].split(".")[1] + "=="))
@@ -99,7 +99,7 @@ def test_the_token_is_asked_for_with_a_signed_claim_of_an_hour(world: World) -> 
     }
 
 
-def test_what_google_found_is_read_back_on_this_and_later_runs(world: World) -> None:
+def test_errors_found_by_google_are_read_back_on_this_and_later_runs(world: World) -> None:
     index, second = "https://www.shop.example/sitemap.xml", "https://www.shop.example/sitemap-2.xml"
     first = world.submit()
     assert first.details["indexes"][index] == {"isPending": True, "errors": 0, "warnings": 0}
@@ -123,7 +123,7 @@ def test_what_google_found_is_read_back_on_this_and_later_runs(world: World) -> 
 
 
 @pytest.mark.parametrize("reply", [Reply(500), Reply(200, "[]"), Reply(200, "{"), Reply(403, "no")])
-def test_a_reading_back_that_fails_does_not_fail_what_was_submitted(world: World, reply: Reply) -> None:
+def test_a_failed_read_back_does_not_fail_the_submission(world: World, reply: Reply) -> None:
     world.side.faulty = lambda request: request.method == "GET"
     world.side.faults = [reply] * 8
     result = world.submit()
@@ -131,7 +131,7 @@ def test_a_reading_back_that_fails_does_not_fail_what_was_submitted(world: World
     assert "problem" in result.details["indexes"]["https://www.shop.example/sitemap.xml"]
 
 
-def test_a_retired_index_is_deleted_and_one_that_is_gone_already_does_no_harm(world: World) -> None:
+def test_a_retired_index_is_deleted_even_if_it_was_already_missing(world: World) -> None:
     retired = ("https://www.shop.example/sitemap-2.xml", "https://www.shop.example/sitemap-3.xml")
     world.google.sitemaps[retired[0]] = {}
     result = world.submit(indexes=(engines.Index("https://www.shop.example/sitemap.xml", True),), retired=retired)
@@ -141,7 +141,7 @@ def test_a_retired_index_is_deleted_and_one_that_is_gone_already_does_no_harm(wo
     assert len(world.side.asked("DELETE")) == 2
 
 
-def test_a_run_in_which_only_old_indexes_left_reports_them(world: World) -> None:
+def test_a_run_that_only_retires_indexes_reports_them(world: World) -> None:
     unchanged = (engines.Index("https://www.shop.example/sitemap.xml", False),)
     assert world.submit(indexes=unchanged).message == "no index changed"
     left = world.submit("r2", indexes=unchanged, retired=("https://www.shop.example/sitemap-2.xml",))
@@ -158,7 +158,7 @@ def test_pending_changes_of_a_failed_run_are_submitted_by_the_next(world: World)
     assert world.submit("r3", indexes=unchanged).status == "nothing"
 
 
-def test_one_refused_index_keeps_no_other_from_being_submitted(world: World) -> None:
+def test_a_refused_index_does_not_prevent_the_submission_of_others(world: World) -> None:
     indexes = tuple(engines.Index(f"https://{host}.example/sitemap.xml", True) for host in ("cdn", "shop"))
     result = world.submit(indexes=indexes)
     assert (result.status, result.sent, result.failed) == ("partial", 1, True)
@@ -178,7 +178,7 @@ def test_one_refused_index_keeps_no_other_from_being_submitted(world: World) -> 
         ("https://shop.example/", False),
     ],
 )
-def test_an_index_is_under_its_property_or_is_refused(world: World, prop: str, covered: bool) -> None:
+def test_an_index_outside_the_property_is_refused(world: World, prop: str, covered: bool) -> None:
     world.settings = {"property": prop}
     if covered:
         assert world.submit().status == "accepted"
@@ -191,7 +191,7 @@ def test_an_index_is_under_its_property_or_is_refused(world: World, prop: str, c
 @pytest.mark.parametrize(
     "prop", ["shop.example", "sc-domain:", "sc-domain:https://shop.example/", "ftp://shop.example/"]
 )
-def test_an_invalid_property_is_a_mistake(world: World, prop: str) -> None:
+def test_an_invalid_property_is_an_error(world: World, prop: str) -> None:
     with pytest.raises(ValidationError, match="expected a property as Search Console shows it"):
         SearchConsole(property=prop, connection="google")
 
@@ -200,7 +200,7 @@ def google_error(code: int, reason: str) -> Reply:
     return Reply(code, json.dumps({"error": {"code": code, "message": "Denied.", "errors": [{"reason": reason}]}}))
 
 
-def test_a_403_that_means_too_fast_is_waited_out(world: World) -> None:
+def test_a_403_for_too_many_requests_is_waited_out(world: World) -> None:
     world.side.faulty = lambda request: request.method == "PUT"
     world.side.faults = [google_error(403, "userRateLimitExceeded")]
     assert world.submit().status == "accepted"
@@ -222,7 +222,7 @@ def test_a_refusal_says_what_to_do(world: World, reply: Reply, advice: str) -> N
         world.submit()
 
 
-def test_a_revoked_key_is_refused_in_words(world: World) -> None:
+def test_a_revoked_key_is_reported_with_an_explanation(world: World) -> None:
     world.side.faults = [Reply(400, '{"error": "invalid_grant", "error_description": "Invalid JWT Signature."}')]
     with pytest.raises(Refused, match=f"no access token for {MAIL}.*invalid_grant"):
         world.submit()
@@ -272,7 +272,7 @@ def test_the_key_file_comes_from_a_path_or_an_airflow_connection(world: World, t
         ("c2VjcmV0LTg4MTI=" * 400, "names a file that can't be read"),
     ],
 )
-def test_an_invalid_key_file_is_a_mistake_that_shows_nothing_of_it(world: World, key: str, words: str) -> None:
+def test_an_invalid_key_file_is_an_error_that_shows_none_of_its_content(world: World, key: str, words: str) -> None:
     world.settings |= {"key": key}
     with pytest.raises(ConfigError, match=words) as caught:
         world.submit()

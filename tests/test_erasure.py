@@ -1,4 +1,4 @@
-"""What is to be forgotten is found wherever the state names it, and what only looks like it stays."""
+"""Forgotten rows are found wherever the state names them, and similar texts are kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKS = Marks({"p": frozenset({"7"})}, frozenset({f"{SITE}/p/7"}), frozenset({"/
         "the SELECT yields the id 7 more than once",
     ],
 )
-def test_texts_that_name_the_row_are_found(text: str) -> None:
+def test_texts_that_name_a_forgotten_row_are_found(text: str) -> None:
     assert MARKS.in_text(text)
     assert MARKS.scrubbed(text) == GONE
 
@@ -47,17 +47,17 @@ def test_texts_that_name_the_row_are_found(text: str) -> None:
         "the SELECT yields the id 77 more than once",
     ],
 )
-def test_texts_of_other_rows_are_not(text: str) -> None:
+def test_texts_of_other_rows_are_not_found(text: str) -> None:
     assert not MARKS.in_text(text)
     assert MARKS.scrubbed(text) == text
 
 
-def test_nothing_to_forget_is_in_no_text() -> None:
+def test_no_text_is_found_if_there_is_nothing_to_forget() -> None:
     assert not Marks().in_text("")
     assert not Marks().in_text("anything")
 
 
-def test_json_loses_what_names_the_row() -> None:
+def test_values_that_name_a_forgotten_row_are_removed_from_json() -> None:
     page = f"{SITE}/p/7"
     given: dict[str, Any] = {
         "examples": [page, f"{SITE}/p/8", {"loc": page}],
@@ -93,7 +93,7 @@ def test_rows_that_were_not_listed_are_found_by_their_key_or_their_loc() -> None
     assert MARKS.of_aside(pa.Table.from_pylist(rows, ASIDE)).tolist() == [True, False, False, True, True, False]
 
 
-def test_a_snapshot_is_left_without_the_rows_and_without_links_to_them() -> None:
+def test_forgotten_rows_and_links_to_them_are_removed_from_a_snapshot() -> None:
     def link(number: int) -> dict[str, str]:
         return {"hreflang": f"l{number}", "href": f"{SITE}/p/{number}"}
 
@@ -129,7 +129,7 @@ A, B, C = "https://a.example/a", "https://a.example/b", "https://a.example/c"
         ({A, B}, (A, A, B), (f"{SITE}/", f"{SITE}/", f"{SITE}/")),
     ],
 )
-def test_a_file_is_bounded_by_none_of_the_rows(
+def test_forgotten_rows_are_not_the_bounds_of_a_file(
     forgotten: set[str], before: tuple[str, str, str], after: tuple[str, str, str]
 ) -> None:
     low, first, last = before
@@ -138,5 +138,5 @@ def test_a_file_is_bounded_by_none_of_the_rows(
     assert (found.low, found.first, found.last) == after
 
 
-def test_all_keys_are_those_of_every_section() -> None:
+def test_the_keys_to_forget_are_combined_over_sections() -> None:
     assert Marks({"a": frozenset("12"), "b": frozenset("23")}).all_keys() == {"1", "2", "3"}

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""An export that is half, old or still being written is refused or waited for; nothing of it is ever published."""
+"""An incomplete, old or unfinished export is refused or waited for, and never published."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parquet(rows: int, start: int = 0) -> bytes:
 
 
 class Folder:
-    """A folder with an export; `put` leaves a file that was written so many hours before noon."""
+    """A folder with an export; `put` writes a file with a time this many hours before noon."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -84,13 +84,13 @@ MARKED = Expected(marker="_SUCCESS")
 
 
 @pytest.mark.parametrize("paths", ["", "/**/*.parquet", "/*.parquet", "/a.parquet"])
-def test_an_export_without_its_marker_is_not_whole(export: Folder, paths: str) -> None:
+def test_an_export_without_its_marker_is_not_complete(export: Folder, paths: str) -> None:
     assert "a.parquet has no marker _SUCCESS beside it or above it" in export.why(MARKED, paths)
     export.put("_SUCCESS", hours=0.9)
     assert "a.parquet" in export.whole(MARKED, paths)
 
 
-def test_each_folder_may_have_a_marker_of_its_own(export: Folder) -> None:
+def test_each_folder_can_have_its_own_marker(export: Folder) -> None:
     export.put("deep/_SUCCESS", hours=0.5)
     assert export.whole(MARKED, "/deep/*.parquet") == {"deep/b.parquet"}
     assert "a.parquet has no marker" in export.why(MARKED)
@@ -105,12 +105,12 @@ def test_a_marker_can_be_elsewhere(export: Folder, tmp_path: Path) -> None:
     assert len(export.whole(elsewhere)) == 2
 
 
-def test_a_file_that_is_newer_than_the_marker_is_of_the_next_export(export: Folder) -> None:
+def test_a_file_newer_than_the_marker_belongs_to_the_next_export(export: Folder) -> None:
     export.put("_SUCCESS", hours=2)
     assert "is newer than the marker _SUCCESS: the next export is being written" in export.why(MARKED)
 
 
-def test_an_old_export_is_not_tonights(export: Folder) -> None:
+def test_an_export_older_than_max_age_is_late(export: Folder) -> None:
     assert len(export.whole(Expected(max_age=timedelta(hours=1)))) == 2
     why = export.why(Expected(max_age=timedelta(minutes=59)))
     assert "its newest file, is 60 minutes old, and max_age is 59 minutes" in why
@@ -137,7 +137,7 @@ def test_an_old_export_is_not_tonights(export: Folder) -> None:
         "c.parquet._COPYING_",
     ],
 )
-def test_what_a_writer_has_not_finished_is_waited_for(export: Folder, name: str) -> None:
+def test_unfinished_files_of_a_writer_are_waited_for(export: Folder, name: str) -> None:
     export.put(name)
     assert f"{name} is there: the export is still being written" in export.why()
     assert name in export.why(paths="/**/*.parquet") or name.startswith(".spark")
@@ -145,7 +145,7 @@ def test_what_a_writer_has_not_finished_is_waited_for(export: Folder, name: str)
     assert export.whole() >= {"a.parquet", "deep/b.parquet"}
 
 
-def test_a_leftover_that_is_older_than_the_marker_says_nothing(export: Folder) -> None:
+def test_an_unfinished_file_older_than_the_marker_is_ignored(export: Folder) -> None:
     export.put("_temporary/0/x", hours=0.5)
     export.put("_SUCCESS", hours=0.7)
     assert "still being written" in export.why(MARKED)
@@ -153,7 +153,7 @@ def test_a_leftover_that_is_older_than_the_marker_says_nothing(export: Folder) -
     assert len(export.whole(MARKED)) == 2
 
 
-def test_a_file_that_changed_seconds_ago_is_not_believed_unless_somebody_vouches_for_it(export: Folder) -> None:
+def test_a_file_changed_seconds_ago_is_not_complete_without_marker_or_manifest(export: Folder) -> None:
     export.put("a.parquet", parquet(10), hours=3 / 3600)
     found = export.ready()
     assert (found.verdict, round(found.settles)) == ("not yet", 7)
@@ -164,12 +164,12 @@ def test_a_file_that_changed_seconds_ago_is_not_believed_unless_somebody_vouches
     assert export.whole(Expected(manifest="list.txt")) == {"a.parquet"}
 
 
-def test_half_a_parquet_file_is_not_whole_yet(export: Folder) -> None:
+def test_a_truncated_parquet_file_is_not_complete_yet(export: Folder) -> None:
     export.put("a.parquet", parquet(10)[:-9])
     assert "a.parquet is not a whole Parquet file" in export.why()
 
 
-def test_what_is_not_there_is_not_yet_there_and_a_table_never_will_be_an_export(export: Folder) -> None:
+def test_a_missing_export_is_waited_for_but_not_a_folder_that_is_a_table(export: Folder) -> None:
     assert "no file matches" in export.why(paths="/none*.parquet")
     export.put("_delta_log/00000000000000000000.json")
     assert export.ready().verdict == "never"
@@ -192,16 +192,16 @@ LISTED = Listed("a.parquet", 10, len(parquet(10)))
     ],
     ids=["files", "list", "redshift", "snowflake", "csv"],
 )
-def test_manifests_of_many_makers_say_the_same(text: str) -> None:
+def test_manifests_of_many_tools_are_read_alike(text: str) -> None:
     assert parse_manifest(text.encode(), "m") == Manifest((LISTED,), 10)
 
 
 @pytest.mark.parametrize("text", ["a.parquet\n\n", '["a.parquet"]', '{"files": ["a.parquet"]}', "path\na.parquet"])
-def test_a_manifest_may_be_nothing_but_names(text: str) -> None:
+def test_a_manifest_can_be_a_list_of_names(text: str) -> None:
     assert parse_manifest(text.encode(), "m") == Manifest((Listed("a.parquet"),))
 
 
-def test_sums_of_files_are_manifests() -> None:
+def test_a_checksum_file_is_read_as_a_manifest() -> None:
     digest = "d41d8cd98f00b204e9800998ecf8427e"
     found = parse_manifest(f"{A}  a.parquet\n{digest.upper()} *b c.parquet\n".encode(), "m")
     assert [file.hash for file in found.files] == [("sha256", A), ("md5", digest)]
@@ -223,7 +223,7 @@ def test_sums_of_files_are_manifests() -> None:
         (b"\xff\xfe", InvalidSource, "is not UTF-8"),
     ],
 )
-def test_a_manifest_that_says_nothing_is_reported(text: str | bytes, error: type[Exception], said: str) -> None:
+def test_an_unusable_manifest_is_reported(text: str | bytes, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         parse_manifest(text.encode() if isinstance(text, str) else text, "m")
 
@@ -233,7 +233,7 @@ def manifest(export: Folder, *files: dict[str, Any], hours: float = 0.5) -> Expe
     return Expected(manifest="manifest.json")
 
 
-def test_exactly_the_files_of_the_manifest_are_read(export: Folder) -> None:
+def test_only_the_files_of_the_manifest_are_read(export: Folder) -> None:
     assert "its manifest manifest.json is not there" in export.why(Expected(manifest="manifest.json"))
     expected = manifest(export, {"name": "deep/b.parquet"})
     found = export.ready(expected)
@@ -241,7 +241,7 @@ def test_exactly_the_files_of_the_manifest_are_read(export: Folder) -> None:
     assert [Path(path).name for path in found.unlisted] == ["a.parquet"]
 
 
-def test_a_file_of_the_manifest_that_is_missing_or_another_one_is_reported(export: Folder) -> None:
+def test_a_missing_or_different_file_of_the_manifest_is_reported(export: Folder) -> None:
     expected = manifest(export, {"name": "a.parquet"}, {"name": "c.parquet"}, {"name": "d.parquet"})
     assert "not all of the 3 files that manifest.json names are there: c.parquet and 1 more" in export.why(expected)
     expected = manifest(export, {"name": "a.parquet", "bytes": 3})
@@ -255,7 +255,7 @@ def test_a_file_of_the_manifest_that_is_missing_or_another_one_is_reported(expor
     assert export.ready(Expected(manifest=export.put("odd.json", "{}"))).verdict == "never"
 
 
-def test_a_manifest_names_files_whatever_they_are_called(export: Folder) -> None:
+def test_a_manifest_can_name_files_with_any_characters(export: Folder) -> None:
     export.put("unload/0000_part_00", "loc\n/a\n")
     export.put("unload/manifest", json.dumps({"entries": [{"url": f"{export.path}/unload/0000_part_00"}]}))
     assert export.whole(Expected(manifest="manifest"), "/unload", "csv") == {"unload/0000_part_00"}
@@ -268,12 +268,12 @@ def test_a_manifest_names_files_whatever_they_are_called(export: Folder) -> None
 @pytest.mark.parametrize(
     "spelled", ["./a.parquet", "a.parquet", "../export/a.parquet", "deep/../a.parquet", "file://{}/a.parquet"]
 )
-def test_names_in_a_manifest_are_spelled_as_listings_of_files_spell_them(export: Folder, spelled: str) -> None:
+def test_names_in_a_manifest_can_be_escaped_as_in_listings(export: Folder, spelled: str) -> None:
     expected = manifest(export, {"name": spelled.format(export.path)})
     assert export.whole(expected) == {"a.parquet"}
 
 
-def test_sums_of_files_name_them_as_find_does(export: Folder) -> None:
+def test_checksum_files_can_name_files_as_find_does(export: Folder) -> None:
     """As `sha256sum ./*.parquet` writes them."""
     assert export.whole(Expected(manifest=export.put("SUMS", f"{A}  ./a.parquet\n"))) == {"a.parquet"}
 
@@ -283,7 +283,7 @@ def test_too_few_rows_are_reported_before_they_are_read(export: Folder) -> None:
     assert "it has 20 rows, and min_rows is 21" in export.why(Expected(min_rows=21))
 
 
-def test_objects_are_looked_at_as_files_are(s3: S3Server, bucket: str) -> None:
+def test_readiness_of_objects_is_judged_like_that_of_files(s3: S3Server, bucket: str) -> None:
     client, where = s3.client(), f"s3://{bucket}/night"
 
     def put(name: str, data: bytes = b"") -> None:
@@ -315,7 +315,7 @@ def test_objects_are_looked_at_as_files_are(s3: S3Server, bucket: str) -> None:
 
 
 class Shop(TestSite):
-    """A site whose section `p` reads a folder of CSV files, with what it expects of them."""
+    """A site whose section `p` reads a folder of CSV files with this `expect`."""
 
     def __init__(self, folder: Path, expect: dict[str, Any], **keys: Any) -> None:
         super().__init__(folder, **keys)
@@ -333,7 +333,7 @@ class Shop(TestSite):
         os.utime(path, (written, written))
 
     def pause(self, seconds: float) -> None:
-        """Time passes, and something happens."""
+        """Let time pass, and something happen."""
         self.paused.append(seconds)
         next(self.arrives, lambda: None)()
 
@@ -341,7 +341,7 @@ class Shop(TestSite):
         return len(self.public().locs())
 
 
-def test_half_an_export_is_refused_and_the_published_pages_stay(tmp_path: Path) -> None:
+def test_an_incomplete_export_is_refused_and_the_published_pages_stay(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"min_rows": 50})
     site.write(60)
     site.night(1)
@@ -368,7 +368,7 @@ def test_rows_that_a_manifest_promises_are_counted_as_they_are_read(tmp_path: Pa
     assert any("files that the manifest does not name were not read" in text for text in done.summary.warnings)
 
 
-def test_a_database_may_be_asked_for_a_number_of_rows(tmp_path: Path) -> None:
+def test_a_minimum_number_of_rows_applies_to_databases(tmp_path: Path) -> None:
     site = TestSite(tmp_path)
     site.environment = replace(site.environment, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{tmp_path}/catalog.db"})
     query = (
@@ -387,7 +387,7 @@ def test_a_database_may_be_asked_for_a_number_of_rows(tmp_path: Path) -> None:
         site.load()
 
 
-def test_a_run_waits_for_what_comes_in_time(tmp_path: Path) -> None:
+def test_a_run_waits_for_an_export_that_arrives_in_time(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"marker": "_SUCCESS", "wait": "2h"})
     site.arrives = iter([lambda: site.write(60), lambda: site.exports.put("_SUCCESS", hours=0)])
     done = site.night(1)
@@ -400,7 +400,7 @@ def test_a_run_waits_for_what_comes_in_time(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_does_not_wait_beyond_its_time_nor_for_what_never_comes(tmp_path: Path) -> None:
+def test_a_run_waits_no_longer_than_its_limit_and_not_for_a_hopeless_export(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"marker": "_SUCCESS"})
     site.write(60)
     with pytest.raises(Unavailable, match=r"section p: the source is not whole: .*has no marker"):
@@ -431,7 +431,7 @@ def test_a_run_does_not_wait_beyond_its_time_nor_for_what_never_comes(tmp_path: 
     assert site.listed() == 1
 
 
-def test_what_a_scheduler_asks_leaves_no_trace(tmp_path: Path) -> None:
+def test_polling_by_a_scheduler_writes_nothing(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"marker": "_SUCCESS", "wait": "2h"})
     site.section("q", [{"loc": "/q"}])
     before = {path: path.stat() for path in tmp_path.rglob("*")}
@@ -445,7 +445,7 @@ def test_what_a_scheduler_asks_leaves_no_trace(tmp_path: Path) -> None:
     assert (site.paused, site.lines) == ([], [])
 
 
-def test_a_file_that_settles_is_waited_for_without_being_asked(tmp_path: Path) -> None:
+def test_a_recently_changed_file_is_waited_for_without_configuration(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"min_rows": 1})
     site.write(60)
     just = (FIRST_NIGHT - timedelta(seconds=4)).timestamp()
@@ -457,7 +457,7 @@ def test_a_file_that_settles_is_waited_for_without_being_asked(tmp_path: Path) -
     assert site.listed() == 60
 
 
-def test_all_splits_read_the_files_that_were_found_whole(tmp_path: Path) -> None:
+def test_all_splits_read_the_files_that_were_found_complete(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"max_age": "30h"})
     site.write(60)
     found = not_yet(site.load(), Options(), site.at(FIRST_NIGHT))
@@ -471,7 +471,7 @@ def test_all_splits_read_the_files_that_were_found_whole(tmp_path: Path) -> None
         site.night(3)
 
 
-def test_ctrl_c_ends_the_wait(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_wait_for_an_export(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"marker": "_SUCCESS", "wait": "2h"})
     running = process("run", site.path, cwd=tmp_path)
     assert running.stderr is not None
@@ -483,7 +483,7 @@ def test_ctrl_c_ends_the_wait(tmp_path: Path) -> None:
     assert not (tmp_path / "work" / "shop" / "state" / "lease.json").exists()
 
 
-def test_validate_says_that_an_export_is_not_whole(tmp_path: Path) -> None:
+def test_validate_reports_an_incomplete_export(tmp_path: Path) -> None:
     site = Shop(tmp_path, {"marker": "_SUCCESS"})
     site.write(3)
     (problem,) = problems_of(site.load(), connect=True, environment=site.at(FIRST_NIGHT))

@@ -1,4 +1,4 @@
-"""`explain`: why a URL is listed, or not, told by state and reports while the source is gone."""
+"""`explain`: why a URL is listed or not, from state and reports, without the source."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_listed_url_is_reported_with_its_section_file_and_lastmod(site: TestSi
     )
 
 
-def test_of_the_published_rows_only_the_urls_own_shard_is_read(site: TestSite) -> None:
+def test_only_the_shard_of_the_url_is_read(site: TestSite) -> None:
     site.section("products", pages(1_000), shards=SMALL)
     site.night(1)
     own = next(e for e in site.manifest().entries if e.first <= f"{ORIGIN}/p/000500" <= e.last)
@@ -75,7 +75,7 @@ def test_of_the_published_rows_only_the_urls_own_shard_is_read(site: TestSite) -
     assert ask(site, "/p/000500")["answer"] == "listed"
 
 
-def test_since_when_a_row_is_as_it_is(site: TestSite) -> None:
+def test_explain_says_when_a_listed_row_was_added_or_last_changed(site: TestSite) -> None:
     rows = pages(50, lastmod="2026-10-01")
     site.section("products", rows)
     site.night(1)
@@ -92,7 +92,7 @@ def test_since_when_a_row_is_as_it_is(site: TestSite) -> None:
     assert told["/p/000001"]["how"] == "first publish"
 
 
-def test_of_a_run_that_is_no_longer_kept_the_time_is_known(site: TestSite) -> None:
+def test_explain_says_when_a_row_changed_if_the_manifest_of_that_run_is_gone(site: TestSite) -> None:
     site.section("products", pages(50))
     site.night(1)
     site.export("products", pages(51))
@@ -125,7 +125,7 @@ def test_priority_cluster_and_views_are_reported(site: TestSite) -> None:
     assert [view["section"] for view in answer["views"]] == ["top"]
 
 
-def test_a_url_that_changed_lately_is_also_in_the_recent_file(site: TestSite) -> None:
+def test_a_recently_changed_url_is_also_in_the_file_of_recent_changes(site: TestSite) -> None:
     site.keys["recent"] = "3d"
     site.section("products", pages(50))
     site.night(1)
@@ -168,7 +168,7 @@ def test_an_excluded_url_is_reported_with_its_line_and_reason(site: TestSite, ur
     assert f"(line {row} of " in answer["sentence"]
 
 
-def test_a_rejected_url_is_reported_with_the_listed_one_that_is_like_it(site: TestSite) -> None:
+def test_a_rejected_url_is_reported_with_a_similar_listed_one(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "http://www.shop.example/p/000001"}])
     site.night(1)
     answer = ask(site, "http://www.shop.example/p/000001")
@@ -180,7 +180,7 @@ def test_a_rejected_url_is_reported_with_the_listed_one_that_is_like_it(site: Te
     assert other_spelling["answer"] == "rejected"
 
 
-def test_rows_that_cannot_be_read_as_urls_are_found_by_their_text(site: TestSite) -> None:
+def test_rows_with_invalid_urls_are_found_by_their_text(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "mailto:shop@shop.example"}, {"loc": "/a\tb"}])
     site.night(1)
     assert ask(site, "mailto:shop@shop.example")["set_aside"]["rows"][0]["reason"] == "not http or https"
@@ -201,7 +201,7 @@ def test_a_listed_url_names_its_duplicates_within_and_across_sections(site: Test
     }
 
 
-def test_a_url_that_occurs_very_often_is_counted_and_a_few_of_its_rows_are_given(site: TestSite) -> None:
+def test_the_rows_of_a_very_frequent_url_are_counted_and_a_few_shown(site: TestSite) -> None:
     site.section("products", [*pages(30), *({"loc": "/hidden", "exclude": "no"} for _ in range(500))])
     site.night(1)
     aside = ask(site, "/hidden")["set_aside"]
@@ -226,9 +226,7 @@ def test_a_url_that_occurs_very_often_is_counted_and_a_few_of_its_rows_are_given
         (f"{ORIGIN}/c%2Cd", ["percent-encoding"]),
     ],
 )
-def test_an_absent_url_is_reported_with_the_listed_one_that_differs_in_spelling(
-    site: TestSite, url: str, differs: list[str]
-) -> None:
+def test_an_absent_url_is_reported_with_a_listed_spelling_of_it(site: TestSite, url: str, differs: list[str]) -> None:
     own = ("/shop/lamp-a", "/tea/Cups/", "/list?page=1", "/a%2Cb", "/c,d")
     site.section("products", [*pages(500), *({"loc": loc} for loc in own)], shards=SMALL)
     run_id = site.night(1).run.run_id
@@ -242,7 +240,7 @@ def test_an_absent_url_is_reported_with_the_listed_one_that_differs_in_spelling(
     assert answer["nearest"][0]["loc"] in answer["sentence"]
 
 
-def test_a_name_is_found_in_another_folder_if_nothing_is_spelled_like_it(site: TestSite) -> None:
+def test_an_absent_url_is_found_by_its_name_in_another_folder(site: TestSite) -> None:
     own = [{"loc": f"/{folder}/{name}"} for folder in ("p", "blog") for name in ("a", "lampe", "z")][1:]
     site.section("products", [*pages(500), *own], shards=SMALL)
     site.night(1)
@@ -254,7 +252,7 @@ def test_a_name_is_found_in_another_folder_if_nothing_is_spelled_like_it(site: T
     assert answer["sentence"].endswith(f"; {ORIGIN}/p/lampe is listed.")
 
 
-def test_a_url_that_is_like_no_other_is_just_absent(site: TestSite) -> None:
+def test_a_url_without_similar_ones_is_reported_as_absent(site: TestSite) -> None:
     site.section("products", pages(500), shards=SMALL)
     run_id = site.night(1).run.run_id
     answer = ask(site, "/nothing/like/it")
@@ -265,7 +263,7 @@ def test_a_url_that_is_like_no_other_is_just_absent(site: TestSite) -> None:
     )
 
 
-def test_a_url_that_left_the_source_is_reported_with_the_set_that_listed_it_last(site: TestSite) -> None:
+def test_a_url_that_left_the_source_is_reported_with_the_last_release_listing_it(site: TestSite) -> None:
     site.section("products", pages(100))
     first = site.night(1).run.run_id
     site.export("products", pages(99))
@@ -286,7 +284,7 @@ def test_a_url_that_left_the_source_is_reported_with_the_set_that_listed_it_last
         ),
     ],
 )
-def test_after_a_refused_run_a_url_that_it_would_drop_is_listed_with_the_reason(
+def test_a_url_that_a_refused_run_would_drop_is_listed_with_the_reason(
     site: TestSite, source: list[dict[str, Any]], fate: str
 ) -> None:
     site.section("products", pages(100))
@@ -307,7 +305,7 @@ def test_after_a_refused_run_a_url_that_it_would_drop_is_listed_with_the_reason(
     assert "refused" not in stays["sentence"]
 
 
-def test_a_refused_run_is_forgotten_once_a_later_one_is_published(site: TestSite) -> None:
+def test_a_refused_run_is_ignored_once_a_later_one_is_published(site: TestSite) -> None:
     site.section("products", pages(100))
     site.night(1)
     site.export("products", pages(50))
@@ -327,8 +325,8 @@ def test_the_message_says_that_the_staging_of_a_refused_run_is_gone(site: TestSi
 
 
 @pytest.mark.parametrize("name", ["plan.json", "partition.json"])
-def test_what_a_dry_run_staged_may_be_damaged(site: TestSite, name: str) -> None:
-    """Nothing public rests on it."""
+def test_damaged_files_of_a_dry_run_do_not_break_explain(site: TestSite, name: str) -> None:
+    """Nothing public depends on it."""
     site.section("products", pages(50))
     site.night(1)
     site.export("products", pages(60))
@@ -338,7 +336,7 @@ def test_what_a_dry_run_staged_may_be_damaged(site: TestSite, name: str) -> None
     assert ask(site, "/p/000001")["answer"] == "listed"
 
 
-def test_a_dry_run_tells_what_it_would_list(site: TestSite) -> None:
+def test_explain_of_a_dry_run_says_what_it_would_list(site: TestSite) -> None:
     site.section("products", pages(50))
     site.night(1, dry_run=True)
     answer = ask(site, "/p/000001")
@@ -348,7 +346,7 @@ def test_a_dry_run_tells_what_it_would_list(site: TestSite) -> None:
     assert "did not have it in its source" in ask(site, "/q")["sentence"]
 
 
-def test_rows_of_a_section_that_was_kept_are_those_of_the_run_that_last_read_it(site: TestSite) -> None:
+def test_rows_of_a_kept_section_come_from_the_run_that_last_read_it(site: TestSite) -> None:
     site.section("a", pages(30))
     site.section("b", [*pages(30, start=100), {"loc": "/hidden", "exclude": "sold out"}], on_error="keep")
     first = site.night(1).run.run_id
@@ -360,7 +358,7 @@ def test_rows_of_a_section_that_was_kept_are_those_of_the_run_that_last_read_it(
     assert "b.csv" in answer["not_read"]["b"]
 
 
-def test_of_an_incremental_source_a_row_is_named_by_its_key_and_the_run_that_read_it(site: TestSite) -> None:
+def test_a_row_of_an_incremental_source_is_named_by_its_key_and_the_run_that_read_it(site: TestSite) -> None:
     with sqlite3.connect(site.folder / "catalog.db") as database:
         database.execute("CREATE TABLE pages (id INTEGER, loc TEXT, exclude TEXT, touched TEXT)")
         rows = [(n, f"/p/{n:03}", "sold out" if n == 7 else None, "2026-10-01") for n in range(30)]
@@ -385,7 +383,7 @@ def test_of_an_incremental_source_a_row_is_named_by_its_key_and_the_run_that_rea
     assert ask(site, "/p/new")["answer"] == "listed"
 
 
-def test_a_page_that_an_incremental_read_did_not_yield_may_be_in_the_source_all_the_same(site: TestSite) -> None:
+def test_a_page_that_an_incremental_read_did_not_yield_may_still_be_in_the_source(site: TestSite) -> None:
     with sqlite3.connect(site.folder / "catalog.db") as database:
         database.execute("CREATE TABLE pages (id INTEGER, loc TEXT, touched TEXT)")
         database.executemany("INSERT INTO pages VALUES (?, ?, '2026-10-01')", [(n, f"/p/{n:03}") for n in range(30)])
@@ -411,7 +409,7 @@ def test_a_page_that_an_incremental_read_did_not_yield_may_be_in_the_source_all_
     assert f"it was not in the source at run {third}" in ask(site, "/newer")["sentence"]
 
 
-def test_a_page_whose_section_left_the_site_file_is_not_blamed_on_the_source(site: TestSite) -> None:
+def test_a_page_whose_section_was_removed_is_not_reported_as_missing_in_the_source(site: TestSite) -> None:
     site.section("products", pages(90))
     site.section("arts", pages(9, start=100))
     site.night(1)
@@ -425,7 +423,7 @@ def test_a_page_whose_section_left_the_site_file_is_not_blamed_on_the_source(sit
     )
 
 
-def test_a_rollback_to_a_set_without_the_section_is_reported(site: TestSite) -> None:
+def test_a_rollback_to_a_release_without_the_section_is_reported(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id
     site.section("arts", pages(9, start=100))
@@ -439,7 +437,7 @@ def test_a_rollback_to_a_set_without_the_section_is_reported(site: TestSite) -> 
     ) in ask(site, "/p/000105")["sentence"]
 
 
-def test_a_refused_run_without_the_section_is_reported(site: TestSite) -> None:
+def test_a_page_whose_section_a_refused_run_would_remove_is_reported_with_that_run(site: TestSite) -> None:
     site.section("products", pages(50))
     site.section("arts", pages(50, start=100))
     site.night(1)
@@ -451,7 +449,7 @@ def test_a_refused_run_without_the_section_is_reported(site: TestSite) -> None:
     assert sentence.endswith("which was refused.")
 
 
-def test_a_run_that_published_and_left_no_report_is_the_one_that_read_last(site: TestSite) -> None:
+def test_a_published_run_without_a_report_counts_as_the_last_read(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id
     site.export("products", pages(51))
@@ -465,7 +463,7 @@ def test_a_run_that_published_and_left_no_report_is_the_one_that_read_last(site:
     assert first not in answer["sentence"]
 
 
-def test_a_page_that_a_rollback_took_back_is_explained_by_the_rollback(site: TestSite) -> None:
+def test_a_page_removed_by_a_rollback_is_explained_by_the_rollback(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id
     site.export("products", pages(51))
@@ -478,7 +476,7 @@ def test_a_page_that_a_rollback_took_back_is_explained_by_the_rollback(site: Tes
     assert "rollback" not in ask(site, "https://shop.example/p/000099")["sentence"]
 
 
-def test_after_a_rollback_the_reports_of_what_it_took_back_do_not_speak(site: TestSite) -> None:
+def test_after_a_rollback_reports_of_reverted_runs_are_ignored(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id
     site.export("products", pages(52))
@@ -490,7 +488,7 @@ def test_after_a_rollback_the_reports_of_what_it_took_back_do_not_speak(site: Te
     assert f"not in the source at run {first}" in answer["sentence"]
 
 
-def test_a_section_that_left_the_site_file_still_answers(site: TestSite) -> None:
+def test_pages_of_a_section_removed_from_the_site_file_are_explained(site: TestSite) -> None:
     site.section("a", pages(30))
     site.section("b", pages(30, start=100))
     site.night(1)
@@ -498,14 +496,14 @@ def test_a_section_that_left_the_site_file_still_answers(site: TestSite) -> None
     assert ask(site, "/p/000100")["listed"]["section"] == "b"
 
 
-def test_the_message_says_that_nothing_was_ever_run(site: TestSite) -> None:
+def test_the_message_says_that_there_was_no_run(site: TestSite) -> None:
     site.section("products", pages(5))
     with pytest.raises(Refused, match=r"nothing to explain.*Run the site first"):
         ask(site, "/p/000001")
 
 
 @pytest.mark.thorough
-def test_the_command_prints_the_sentence_first_and_ends_with_1_if_one_is_not_listed(site: TestSite) -> None:
+def test_explain_prints_its_answer_first_and_ends_with_1_if_a_url_is_not_listed(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "/hidden", "exclude": "sold out"}])
     site.night(1)
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
@@ -536,11 +534,11 @@ def test_the_command_prints_the_sentence_first_and_ends_with_1_if_one_is_not_lis
         ("no address", "https://a.example/", []),
     ],
 )
-def test_what_two_urls_differ_in(one: str, other: str, differing: list[str]) -> None:
+def test_the_difference_between_two_urls_is_described(one: str, other: str, differing: list[str]) -> None:
     assert differences(one, other) == differing
 
 
-def test_spellings_are_canonical_urls_of_the_site_nearest_first() -> None:
+def test_alternative_spellings_are_canonical_urls_of_the_site_nearest_first() -> None:
     made = spellings(f"{ORIGIN}/A%2Cb/?q=1", RULES)
     assert made[0] != f"{ORIGIN}/A%2Cb/?q=1"
     assert all(url.startswith(f"{ORIGIN}/") for url in made)
@@ -549,7 +547,7 @@ def test_spellings_are_canonical_urls_of_the_site_nearest_first() -> None:
     assert spellings(f"{ORIGIN}/", RULES) == []
 
 
-def test_among_neighbours_at_most_three_are_like_a_url() -> None:
+def test_at_most_three_similar_urls_are_found_among_neighbors() -> None:
     locs = [f"{ORIGIN}/list?page={n}" for n in range(9)] + [f"{ORIGIN}/list/", f"{ORIGIN}/lists", f"{ORIGIN}/LIST"]
     found = alike(pa.array(sorted(locs)), f"{ORIGIN}/list")
     assert len(found) == 3

@@ -1,4 +1,4 @@
-"""Sites whose sections are exports of other kinds than plain CSV, through whole runs and as tasks of a scheduler."""
+"""Sites whose sections are exports other than plain CSV, in whole runs and as tasks of a scheduler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> TestSite:
-    """Products in JSON lines in folders of their days, and a stock list from a spreadsheet."""
+    """Products in JSON lines in a folder per day, and a stock list from a spreadsheet."""
     site = TestSite(tmp_path, urls={"respect_robots": False})
     site.environment = Environment(environ={"SHOP": SECRET})
     for day, begin in (("2026-10-01", 0), ("2026-10-02", 25)):
@@ -60,7 +60,7 @@ JOINED = """
 LASTMOD = {"column": "changed", "format": "%d.%m.%Y"}
 
 
-def test_nested_values_and_the_names_of_folders_reach_the_sitemaps(shop: TestSite) -> None:
+def test_nested_values_and_folder_names_become_columns(shop: TestSite) -> None:
     shop.night(1)
     found = shop.public().by_loc()
     assert len(found) == 50
@@ -70,7 +70,7 @@ def test_nested_values_and_the_names_of_folders_reach_the_sitemaps(shop: TestSit
     assert page.alternates == {"de": "https://shop.example/p/30", "en": "https://shop.example/en/30"}
 
 
-def test_a_quiet_run_writes_nothing_and_a_changed_line_changes_its_page(shop: TestSite) -> None:
+def test_a_run_without_changes_writes_nothing_and_a_changed_line_changes_its_page(shop: TestSite) -> None:
     shop.night(1)
     before = shop.public().objects()
     shop.night(2)
@@ -101,7 +101,7 @@ def test_a_select_over_several_exports_binds_parameters(shop: TestSite) -> None:
     assert found["https://shop.example/p/1"].lastmod == "2026-10-02"
 
 
-def test_the_same_as_tasks_of_a_scheduler(shop: TestSite) -> None:
+def test_scheduler_tasks_publish_the_same_from_exports(shop: TestSite) -> None:
     over(shop, JOINED, lastmod=LASTMOD)
     site = load(shop.path, environ=shop.environment.environ)
     started = tasks.start(site, Options(), shop.environment, owner="nightly")
@@ -131,7 +131,7 @@ def test_no_message_and_no_state_has_a_secret_parameter(shop: TestSite) -> None:
     assert not [path for path in shop.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_a_broken_line_keeps_the_section_as_published_if_that_is_asked_for(shop: TestSite) -> None:
+def test_a_broken_line_keeps_the_section_if_on_error_is_keep(shop: TestSite) -> None:
     shop.keys["sections"]["products"]["on_error"] = "keep"
     shop.night(1)
     (shop.folder / "products/day=2026-10-02/part-2.jsonl").write_text('{"loc": "/new"}\n{"loc": \n')
@@ -140,7 +140,7 @@ def test_a_broken_line_keeps_the_section_as_published_if_that_is_asked_for(shop:
     assert "part-2.jsonl line 2: expected a JSON object" in str(finished.summary)
 
 
-def test_what_is_not_read_is_said_by_a_run_and_by_validate(shop: TestSite) -> None:
+def test_a_run_and_validate_report_files_that_are_not_read(shop: TestSite) -> None:
     told: list[str] = []
     environment = Environment(environ={"SHOP": SECRET}, log=told.append)
     assert problems_of(shop.load(), connect=True, environment=environment) == []

@@ -155,7 +155,7 @@ def note(seen: dict[str, set[Any]], **form: Any) -> None:
 
 
 @pytest.mark.parametrize("packing", sorted(set(FORMS["packing"])))
-def test_every_packing_is_read(tmp_path: Path, packing: str) -> None:
+def test_every_compression_is_read(tmp_path: Path, packing: str) -> None:
     pack(tmp_path / f"e.csv{packing}", b"loc,n\n/a,1\n/b,2\n")
     wanted = [{"loc": "/a", "n": "1"}, {"loc": "/b", "n": "2"}]
     assert extracted(sources.plan_csv(tmp_path, CsvFormat())) == wanted
@@ -231,7 +231,7 @@ def confirmed(text: str, form: dict[str, Any], names: list[str], rows: list[list
 
 @fuzzed
 @given(csv_exports(), st.booleans())
-def test_csv(seen: dict[str, set[Any]], export: Any, selected: bool) -> None:
+def test_any_csv_is_read_or_reported(seen: dict[str, set[Any]], export: Any, selected: bool) -> None:
     form, files, end, quoted, packing, ended = export
     note(seen, packing=packing, **form)
     with folder() as path:
@@ -336,7 +336,7 @@ def same_number(ours: Any, value: float) -> bool:
 
 @fuzzed
 @given(jsonl_exports())
-def test_jsonl(seen: dict[str, set[Any]], export: Any) -> None:
+def test_any_jsonl_is_read_or_reported(seen: dict[str, set[Any]], export: Any) -> None:
     files, written, end, packing, mark = export
     note(seen, packing=packing, end=end)
     with folder() as path:
@@ -439,7 +439,7 @@ def same_rows(ours: list[dict[str, Any]], others: list[dict[str, Any]], *, order
 
 @settings(max_examples=EXAMPLES * 2)
 @given(parquet_exports(), st.sampled_from([1, 3, 1_000]))
-def test_parquet(seen: dict[str, set[Any]], export: Any, split_rows: int) -> None:
+def test_any_parquet_is_read_or_reported(seen: dict[str, set[Any]], export: Any, split_rows: int) -> None:
     tables, written = export
     note(seen, **written)
     with folder() as path:

@@ -57,11 +57,11 @@ def read(column) -> tuple[list, dict[str, int]]:
         ("ｅｎ", None),
     ],
 )
-def test_tags_are_the_part_of_bcp_47_that_google_takes(text, tag):
+def test_language_tags_are_those_of_bcp_47_that_google_accepts(text, tag):
     assert hreflang_tag(text) == tag
 
 
-def test_tags_of_a_column_are_read_once_each_and_the_odd_ones_counted():
+def test_each_distinct_language_tag_is_parsed_once_and_invalid_ones_counted():
     tally = Tally()
     column = pa.array(["en", "EN", None, "en-UK", "", "en-UK", "es-419"])
     assert hreflang_tags(column, tally).to_pylist() == ["en", "en", None, None, None, None, None]
@@ -115,7 +115,7 @@ def test_tags_and_urls_are_made_canonical():
     assert tally.total == 0
 
 
-def test_of_two_with_one_tag_the_first_stays():
+def test_of_two_alternates_with_the_same_tag_the_first_is_used():
     column = pa.array([[("en", "/1"), ("de", "/2"), ("EN", "/3")], [EN], [("en", "/1")]], MAP)
     assert read(column) == (
         [[("de", f"{SITE}/2"), ("en", f"{SITE}/1")], [EN], [("en", f"{SITE}/1")]],
@@ -123,7 +123,7 @@ def test_of_two_with_one_tag_the_first_stays():
     )
 
 
-def test_what_breaks_a_rule_leaves_alone_and_is_counted():
+def test_an_invalid_alternate_is_dropped_alone_and_counted():
     column = pa.array(
         [json.dumps({"en-UK": "/x", "en": "/1", "de": "ftp://x", "fr": "", "": "/y"}), "{broken", '["en", 3]']
     )
@@ -138,19 +138,19 @@ def test_what_breaks_a_rule_leaves_alone_and_is_counted():
     )
 
 
-def test_half_a_surrogate_pair_in_json_does_no_harm():
-    """The address that is left without it is another one."""
+def test_a_lone_surrogate_in_json_alternates_is_harmless():
+    """The address without it is another one."""
     given = pa.array(['{"en": "/\\ud83d1"}', '{"en": "/\\u00001", "de": "/2"}', None])
     assert read(given) == ([None, [("de", f"{SITE}/2")], None], {"alternate: control character": 2})
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([["a"], ["b"], None])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_alternates_is_counted(column):
     assert read(column)[0] == [None, None, None]
     assert read(column)[1] == {"alternates: neither a map of hreflang to URL nor JSON of one": 2}
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_alternates():
     assert read(pa.nulls(3))[0] == [None] * 3
     assert read(pa.array([], MAP))[0] == []
     assert read(pa.array([[], None, []], MAP))[0] == [None] * 3

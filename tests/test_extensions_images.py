@@ -1,4 +1,4 @@
-"""Images: whatever form the column has, what comes out can be published."""
+"""Images: from every column type, valid images are published."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def read(column, loc=LOC, rules=RULES) -> tuple[list, dict[str, int]]:
         pa.array([["x"], [A, B], None, [B]]).slice(1),
     ],
 )
-def test_every_form_of_the_column_means_the_same(column):
+def test_images_are_read_alike_from_every_column_type(column):
     assert read(column) == ([[A, B], None, [B]], {})
 
 
-def test_what_is_under_a_null_row_is_not_read():
+def test_list_values_under_a_null_row_are_not_read():
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 1, 3, 4], pa.int32()), pa.array([A, "x", "y", B]), mask=pa.array([False, True, False])
     )
@@ -67,7 +67,7 @@ def test_urls_are_made_canonical_on_any_host_and_relative_ones_joined_to_the_sit
     ]
 
 
-def test_what_is_no_loc_is_no_image_and_for_the_same_reason():
+def test_an_image_url_is_rejected_for_the_same_reasons_as_a_loc():
     column = pa.array([["shop.example/a.jpg", "#top"], ["?size=2", "https://shop.example#top"], ["img.example/a.jpg"]])
     assert read(column) == (
         [None, [f"{SITE}/?size=2", f"{SITE}/"], [f"{SITE}/img.example/a.jpg"]],
@@ -75,7 +75,7 @@ def test_what_is_no_loc_is_no_image_and_for_the_same_reason():
     )
 
 
-def test_an_image_on_an_origin_of_the_site_is_spelled_as_its_pages_are():
+def test_an_image_on_an_origin_of_the_site_is_normalized_like_its_pages():
     rules = UrlRules(SITE, same_as=("https://old.example",))
     column = pa.array([["https://old.example/a.jpg", "old.example/b.jpg"], ["https://img.example/c.jpg"], ["d.jpg"]])
     assert read(column, rules=rules) == (
@@ -84,7 +84,7 @@ def test_an_image_on_an_origin_of_the_site_is_spelled_as_its_pages_are():
     )
 
 
-def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page():
+def test_an_invalid_image_is_dropped_alone_and_counted_with_its_page():
     tally = Tally()
     result = images(pa.array([[A, "ftp://x/y.jpg"], ["mailto:a@b"], ["", None]]), LOC, tally, rules=UrlRules(SITE))
     assert result.to_pylist() == [[A], None, None]
@@ -98,24 +98,24 @@ def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page()
 
 @pytest.mark.parametrize("word", ["NULL", "None", "\\N", "NaN", "#N/A", " null"])
 @pytest.mark.parametrize("rules", [None, UrlRules(SITE)], ids=["no site", "a site"])
-def test_a_word_for_a_missing_value_is_no_image(word, rules):
+def test_a_word_for_a_missing_value_is_not_an_image(word, rules):
     assert read(pa.array([[A, word], [B], None]), rules=rules) == ([[A], [B], None], {"image: placeholder": 1})
 
 
-def test_a_word_for_a_missing_value_is_no_image_in_a_column_of_text():
+def test_a_word_for_a_missing_value_is_not_an_image_in_a_text_column():
     assert read(pa.array([A, "NULL", "\\N"])) == ([[A], None, None], {"image: placeholder": 2})
 
 
-def test_without_a_site_a_relative_url_is_no_image():
+def test_without_a_site_a_relative_url_is_not_an_image():
     assert read(pa.array([["/c.jpg"], None, None]), rules=None) == ([None, None, None], {"image: not absolute": 1})
 
 
-def test_an_image_counts_once_a_page_but_on_every_page():
+def test_an_image_is_listed_once_per_page_and_on_every_page():
     column = pa.array([[A, B, A, "https://IMG.example/a.jpg"], [A], [B, B]])
     assert read(column) == ([[A, B], [A], [B]], {"image: twice on a page": 3})
 
 
-def test_the_first_thousand_images_of_a_page_stay():
+def test_at_most_the_first_thousand_images_of_a_page_are_listed():
     urls = [f"https://img.example/{n}.jpg" for n in range(1_002)]
     result, counts = read(pa.array([urls, [urls[0], *urls[:1_000]], None]))
     assert result == [urls[:1_000], urls[:1_000], None]
@@ -136,14 +136,14 @@ def test_the_first_thousand_images_of_a_page_stay():
         ("[]", None, 0),
     ],
 )
-def test_json_that_is_odd_costs_its_own_row_only(text, expected, count):
-    """Rows are parsed together; none may swallow or split its neighbours."""
+def test_invalid_json_drops_only_the_images_of_its_row(text, expected, count):
+    """Rows are parsed together; none may swallow or split its neighbors."""
     result, counts = read(pa.array([json.dumps([A]), text, json.dumps([B])]))
     assert result == [[A], expected, [B]]
     assert sum(counts.values()) == count
 
 
-def test_halves_of_json_values_in_neighbouring_rows_are_not_put_together():
+def test_json_split_over_two_rows_is_not_joined():
     assert read(pa.array(['["https://img.example/a.jpg"', '"https://img.example/b.jpg"]', '["x.jpg"],["y.jpg"]'])) == (
         [None, None, None],
         {"images: neither a list of URLs nor JSON of one": 3},
@@ -151,11 +151,11 @@ def test_halves_of_json_values_in_neighbouring_rows_are_not_put_together():
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([True, None, False])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_images_is_counted(column):
     assert read(column) == ([None, None, None], {"images: neither a list of URLs nor JSON of one": 2})
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_images():
     assert read(pa.nulls(3)) == ([None] * 3, {})
     assert read(pa.array([], IMAGES), loc=LOC.slice(3)) == ([], {})
     assert read(pa.array([], pa.string()), loc=LOC.slice(3)) == ([], {})

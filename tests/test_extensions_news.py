@@ -1,4 +1,4 @@
-"""News: what was published in the last 48 hours, to the second."""
+"""News: articles of the last 48 hours, to the second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
 
 def read(dates, titles=None, **more) -> tuple[list, dict[str, int]]:
-    """Which rows are news (their published date) and the counts."""
+    """Return which rows are news (their publication date) and the counts."""
     tally = Tally()
     dates = dates if isinstance(dates, pa.Array) else pa.array(dates)
     title = pa.array(["Title"] * len(dates)) if titles is None else pa.array(titles)
@@ -31,7 +31,7 @@ def read(dates, titles=None, **more) -> tuple[list, dict[str, int]]:
     return [row and row["publication_date"] for row in result.to_pylist()], tally.counts
 
 
-def test_an_article_carries_its_publication_and_validates():
+def test_an_article_has_its_publication_and_is_valid():
     tally = Tally()
     result = news(
         pa.array([" A & B \x00"]), pa.array([NOW]), name=" The Times ", language="en-GB", now=NOW, tally=tally
@@ -53,7 +53,7 @@ def test_the_window_is_48_hours_to_the_second():
 
 @settings(max_examples=examples(200))
 @given(st.integers(-200_000, 200_000), st.integers(-14 * 60, 14 * 60))
-def test_any_moment_in_any_zone_is_news_for_48_hours(age, offset):
+def test_an_article_is_news_for_48_hours_in_any_timezone(age, offset):
     moment = (NOW - timedelta(seconds=age)).astimezone(timezone(timedelta(minutes=offset)))
     published, counts = read([moment.isoformat()])
     assert (published[0] is not None) == (0 <= age <= 172_800)
@@ -74,11 +74,11 @@ def test_any_moment_in_any_zone_is_news_for_48_hours(age, offset):
         pa.array(["2026-11-20 06:00:00-0500"]).dictionary_encode(),
     ],
 )
-def test_every_form_of_a_date_comes_out_in_the_one_that_all_readers_take(dates):
+def test_every_date_format_is_published_in_a_format_that_all_readers_accept(dates):
     assert read(dates) == (["2026-11-20T11:00:00Z"], {})
 
 
-def test_a_date_alone_counts_from_its_midnight_in_the_zone_given():
+def test_a_date_without_time_counts_from_midnight_in_the_given_timezone():
     given = pa.array([date(2026, 11, day) for day in (18, 19, 20, 21, 22)])
 
     def days(**more) -> list[int]:
@@ -91,7 +91,7 @@ def test_a_date_alone_counts_from_its_midnight_in_the_zone_given():
     assert days(timezone="Pacific/Auckland", now=NOW.replace(hour=10)) == [19, 20]
 
 
-def test_a_time_without_a_zone_is_refused_with_the_line_to_write():
+def test_a_time_without_a_timezone_is_refused_with_the_setting_to_add():
     with pytest.raises(InvalidSource, match=r"'2026-11-20 11:00:00'.*timezone: Europe/Berlin"):
         read(["2026-11-20 11:00:00"])
     assert read(["2026-11-20 11:00:00"], timezone="Europe/Berlin")[0] == ["2026-11-20T10:00:00Z"]
@@ -101,7 +101,7 @@ def test_a_time_without_a_zone_is_refused_with_the_line_to_write():
     assert read(naive, timezone="Europe/Berlin")[0] == ["2026-11-20T10:00:00Z"]
 
 
-def test_what_news_needs_and_has_not_is_counted():
+def test_missing_required_values_of_news_are_counted():
     good = "2026-11-20T11:00:00Z"
     given = [good, None, "", "yesterday", "2026-02-30", good, good]
     titles = ["T", "T", "T", "T", "T", None, " \x00 "]
@@ -115,7 +115,7 @@ def test_what_news_needs_and_has_not_is_counted():
     )
 
 
-def test_an_example_names_the_page():
+def test_an_example_of_rejected_news_names_the_page():
     tally = Tally()
     news(
         pa.array(["T"]), pa.array(["2020-01-01"]), name="N", language="en", now=NOW, tally=tally,
@@ -124,7 +124,7 @@ def test_an_example_names_the_page():
     assert tally.examples == {"news: older than 48 hours": ["https://shop.example/a: 2020-01-01"]}
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_news():
     assert read(pa.array([], pa.string())) == ([], {})
     assert read(pa.nulls(2)) == ([None, None], {"news: publication_date is missing": 2})
 
@@ -143,14 +143,14 @@ def test_columns_without_rows_or_values_give_none():
         ("zh", "zh"),
     ],
 )
-def test_the_language_takes_the_form_of_the_xsd(text, code):
+def test_the_language_is_converted_to_the_format_of_the_xsd(text, code):
     assert language(text) == code
     item = {"name": "N", "language": code, "publication_date": "2026-01-01", "title": "T"}
     assert faults_by_lxml(document(rows({"news": item})), "all.xsd") == []
 
 
 @pytest.mark.parametrize("text", ["", "english", "xx", "e", "en-", "12", "zh_", "日本"])
-def test_what_is_no_language_is_refused(text):
+def test_an_invalid_language_is_refused(text):
     with pytest.raises(ValueError, match="not a language"):
         language(text)
 
@@ -164,14 +164,14 @@ def test_what_is_no_language_is_refused(text):
         ({"timezone": "Mars/Base"}, "Mars/Base"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(wrong, said):
+def test_invalid_news_settings_are_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         read(["2026-11-20"], **wrong)
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_published_articles_are_news_at_the_same_times_as_rows(zone: str | None) -> None:
-    """An article that a fast clock has published before its time is not news yet."""
+def test_published_articles_expire_at_the_same_time_as_rows(zone: str | None) -> None:
+    """An article that a fast clock published too early is not news yet."""
     now = datetime(2026, 11, 25, 23, 30, tzinfo=UTC)
     given = [
         "2026-11-25T23:30:00Z",

@@ -70,7 +70,7 @@ def test_lists_of_shops_are_split(text: str, expected: list[str]) -> None:
         "https://img.example/a.php?sizes=1;2,3&x=a,b",
     ],
 )
-def test_one_url_with_commas_and_semicolons_stays_whole(url: str) -> None:
+def test_a_single_url_with_commas_and_semicolons_is_not_split(url: str) -> None:
     assert read(url, f"{url} {B}") == ([[url], [url, B]], {})
 
 
@@ -117,11 +117,11 @@ def test_white_space_or_the_name_of_an_image_ends_an_absolute_url_before_a_slash
 
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2009", "\u202f", "\u3000", "\ufeff", " \u00a0 ", "\u00a0\u00a0"])
-def test_wide_blanks_around_a_separator_are_left_out(blank: str) -> None:
+def test_unicode_spaces_around_a_separator_are_removed(blank: str) -> None:
     assert read(f"{A},{blank}{B}", f"{A}{blank};{blank}{B}{blank}", f"{A}{blank}2x", A)[0] == [[A, B], [A, B], [A], [A]]
 
 
-def test_a_wide_blank_inside_an_address_stays() -> None:
+def test_a_unicode_space_inside_a_url_is_kept() -> None:
     assert read("/a\u00a0b.jpg, /c.jpg")[0] == [[f"{SITE}/a%C2%A0b.jpg", f"{SITE}/c.jpg"]]
 
 
@@ -140,23 +140,23 @@ def test_a_wide_blank_inside_an_address_stays() -> None:
         ("https://c.example/a,null/b", ["https://c.example/a,null/b"], 0),
     ],
 )
-def test_words_for_a_missing_value_are_items_of_a_list(text: str, urls: list[str] | None, words: int) -> None:
+def test_words_for_a_missing_value_are_recognized_within_lists(text: str, urls: list[str] | None, words: int) -> None:
     assert read(text, A) == ([urls, [A]], {"image: placeholder": words} if words else {})
 
 
 @pytest.mark.parametrize(
     "text", [f"- {A}", f"- {A}\n- {B}", f"  - {A}\r\n  - {B}\n", f"* {A}\n* {B}", f'- "{A}"\n- "{B}"', f"- '{A}'"]
 )
-def test_items_of_a_list_in_yaml_are_images(text: str) -> None:
+def test_items_of_a_yaml_list_are_images(text: str) -> None:
     assert read(text, A) == ([[A, B] if B in text else [A], [A]], {})
 
 
 @pytest.mark.parametrize("about", ["2x", "1.5x", "300w", "2x,", "2x ", "2x ;"])
-def test_the_width_behind_a_single_address_is_left_out(about: str) -> None:
+def test_a_srcset_width_after_a_single_url_is_removed(about: str) -> None:
     assert read(f"{A} {about}", f"/b.jpg  {about}", A)[0] == [[A], [f"{SITE}/b.jpg"], [A]]
 
 
-def test_addresses_of_videos_and_alternates_are_read_as_lists_are() -> None:
+def test_urls_of_videos_and_alternates_are_split_like_lists_of_images() -> None:
     media = f"{IIIF},/0/default.jpg"
     video = {"title": "T", "description": "D", "thumbnail_loc": media, "content_loc": f"- {C}, NULL"}
     tally = Tally()
@@ -169,15 +169,15 @@ def test_addresses_of_videos_and_alternates_are_read_as_lists_are() -> None:
     assert tally.counts == {}
 
 
-def test_a_url_that_ends_with_a_comma_and_is_no_file_stays_whole() -> None:
+def test_a_url_that_ends_with_a_comma_and_is_not_a_file_is_kept() -> None:
     assert read("https://img.example/a,") == ([["https://img.example/a,"]], {})
 
 
-def test_a_url_with_bars_and_blanks_stays_whole() -> None:
+def test_a_url_with_bars_and_spaces_is_not_split() -> None:
     assert read("https://img.example/a|b c.jpg") == ([["https://img.example/a%7Cb%20c.jpg"]], {})
 
 
-def test_data_in_place_of_an_address_is_left_out_as_one_image() -> None:
+def test_a_data_uri_is_dropped_as_one_image() -> None:
     assert read("data:image/jpeg;base64,/9j/4AAQ/x") == ([None], {"image: not http or https": 1})
 
 
@@ -200,13 +200,13 @@ def test_data_in_place_of_an_address_is_left_out_as_one_image() -> None:
         json.dumps(f"{A}|{B}"),
     ],
 )
-def test_lists_as_python_postgresql_and_json_write_them_are_read(text: str) -> None:
-    """They stand beside other texts: rows are read together."""
+def test_lists_written_by_python_postgresql_and_json_are_read(text: str) -> None:
+    """They are next to other texts: rows are read together."""
     assert read(text, A, None, json.dumps([B])) == ([[A, B], [A], None, [B]], {})
 
 
 @pytest.mark.parametrize("text", ["[]", "()", "{}", "[None]", "{NULL}", "['']"])
-def test_an_empty_list_is_no_image_and_no_fault(text: str) -> None:
+def test_an_empty_list_has_no_images_and_no_note(text: str) -> None:
     assert read(text, A) == ([None, [A]], {})
 
 
@@ -240,7 +240,7 @@ def test_elements_of_native_lists_are_split_too() -> None:
     assert images(column, loc, Tally(), rules=UrlRules(SITE)).to_pylist() == [[A, B, C], None, [C]]
 
 
-def test_escapes_and_quotes_in_lists_mean_what_their_writer_meant() -> None:
+def test_escapes_and_quotes_in_lists_are_decoded_as_written() -> None:
     names = ["it's.jpg", 'say "a".jpg', "back\\slash.jpg", "größe\u00a0é.jpg", "tab\x41.jpg"]
     paths = [f"/{name}" for name in names]
     array = "{" + ",".join('"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"' for path in paths) + "}"
@@ -249,7 +249,7 @@ def test_escapes_and_quotes_in_lists_mean_what_their_writer_meant() -> None:
     assert len(as_json or []) == len(paths)
 
 
-def test_an_address_of_a_video_is_the_first_of_several() -> None:
+def test_the_first_of_several_video_urls_is_used() -> None:
     video = {"title": "T", "description": "D", "thumbnail_loc": f"{A}, {B}", "content_loc": f"{C};/v.mp4"}
     tally = Tally()
     loc = pa.array([f"{SITE}/0"])
@@ -262,7 +262,7 @@ def test_an_address_of_a_video_is_the_first_of_several() -> None:
 
 
 @pytest.mark.parametrize("written", [lambda video: [video], lambda video: json.dumps([video]), repr])
-def test_an_address_of_a_video_is_the_first_of_a_list(written: Callable[[dict[str, Any]], Any]) -> None:
+def test_the_first_video_url_of_a_list_is_used(written: Callable[[dict[str, Any]], Any]) -> None:
     video = {"title": "T", "description": "D", "thumbnail_loc": [A, B], "content_loc": [C]}
     tally = Tally()
     column = pa.array([written(video)])
@@ -271,7 +271,7 @@ def test_an_address_of_a_video_is_the_first_of_a_list(written: Callable[[dict[st
     assert tally.counts == {"video thumbnail_loc: several URLs in one text, the first stays": 1}
 
 
-def test_videos_are_read_as_python_prints_them_and_their_tags_as_any_list() -> None:
+def test_videos_in_python_notation_are_read_with_tags_in_any_list_notation() -> None:
     video = {"title": "It's", "description": 'A "D"', "thumbnail_loc": A, "content_loc": C, "live": True, "tag": None}
     tally = Tally()
     loc = pa.array([f"{SITE}/{n}" for n in range(4)])
@@ -283,7 +283,7 @@ def test_videos_are_read_as_python_prints_them_and_their_tags_as_any_list() -> N
     assert tally.counts == {}
 
 
-def test_an_alternate_is_the_first_of_several_addresses() -> None:
+def test_the_first_of_several_urls_of_an_alternate_is_used() -> None:
     column = pa.array([repr({"de": f"{SITE}/de/ | {SITE}/at/", "en": "/en/"}), json.dumps({"de": "/d,e/"})])
     tally = Tally()
     loc = pa.array([f"{SITE}/0", f"{SITE}/1"])
@@ -298,7 +298,7 @@ SEPARATOR = re.compile(r"[,;| \t\r\n]+(?=(?i:https?:/|data:)|/)")
 
 
 def by_hand(text: str) -> list[str]:
-    """The addresses of a text, one character class at a time."""
+    """Return the URLs of a text, one character class at a time."""
     parts = [part for part in SEPARATOR.split(text) if part]
     trimmed = parts[-1].rstrip(",;| \t\r\n") if parts else ""
     if parts and (len(SEPARATOR.split(text)) > 1 or re.search(r"\.jpg[,;|\s]+$", text)):
@@ -308,7 +308,7 @@ def by_hand(text: str) -> list[str]:
 
 @settings(max_examples=examples(300))
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=1, max_size=6))
-def test_whole_columns_are_split_as_single_texts_are(rows: list[str]) -> None:
+def test_columns_are_split_like_single_texts(rows: list[str]) -> None:
     rows = [f"/{row}" if row else row for row in rows]  # what begins with a name is a list of names
     array = pa.array(["x,/y", *rows])[1:]
     found = separated(Elements(pa.array(range(len(rows))).to_numpy(), array, len(rows)))
@@ -347,7 +347,7 @@ WORDS = {"null", "n/a"}
 
 
 def read_plainly(text: str) -> list[str]:
-    """The addresses of a text that begins with an absolute URL, character by character."""
+    """Return the URLs of a text that begins with an absolute URL, character by character."""
     text = re.sub(
         r"(?<=[,;| \n])\u00a0+|\u00a0+\Z|\u00a0+(?=[,;| \n]|[0-9.]+[wxh]\Z|https?:/)", " ", text, flags=re.IGNORECASE
     )
@@ -370,7 +370,7 @@ def read_plainly(text: str) -> list[str]:
 
 
 def items_of(piece: str) -> list[str]:
-    """A piece, and the words for a missing value behind it."""
+    """Return a piece without words for a missing value after it."""
     words: list[str] = []
     while True:
         cut = re.search(r"[ \n]*[,;|][,;| \n]*(null|n/a)[,;| \n]*\Z", piece, re.IGNORECASE)
@@ -381,13 +381,13 @@ def items_of(piece: str) -> list[str]:
 
 
 def words_last(items: list[str]) -> list[str]:
-    """What is left out of a list has no place in it."""
+    """A dropped item leaves no gap in a list."""
     return [one for one in items if one.lower() not in WORDS] + sorted(one for one in items if one.lower() in WORDS)
 
 
 @settings(max_examples=examples(300))
 @given(st.lists(st.lists(st.sampled_from(LIST), max_size=9).map("".join), min_size=1, max_size=6))
-def test_lists_that_begin_with_a_url_are_split_as_they_are_read_plainly(rows: list[str]) -> None:
+def test_the_fast_path_for_lists_that_begin_with_a_url_gives_the_same_result(rows: list[str]) -> None:
     rows = [f"https://img.example/{row}" for row in rows]
     array = pa.array(["x,/y", *rows])[1:]
     found = separated(Elements(pa.array(range(len(rows))).to_numpy(), array, len(rows)))
@@ -419,7 +419,7 @@ ODD = [
 
 @settings(max_examples=150)
 @given(st.lists(st.none() | st.lists(st.sampled_from(ODD), max_size=7).map("".join), min_size=1, max_size=5))
-def test_no_text_changes_what_is_read_of_its_neighbours(rows: list[str | None]) -> None:
+def test_no_text_changes_how_neighboring_rows_are_read(rows: list[str | None]) -> None:
     together = read(*rows)
     alone = [read(row) for row in rows]
     assert together[0] == [images_of for one, _ in alone for images_of in one]
@@ -427,7 +427,7 @@ def test_no_text_changes_what_is_read_of_its_neighbours(rows: list[str | None]) 
 
 
 @pytest.mark.parametrize("text", ['{a%s"', "{%sx", '{a "%s}', "{a,%s'}", "[%s'", '{"a"%sx}', "(%s"], ids=range(7))
-def test_a_broken_list_with_a_megabyte_of_blanks_is_read_once(text: str) -> None:
-    """A reader that tries every blank again would take hours."""
+def test_an_invalid_list_with_a_megabyte_of_spaces_is_scanned_once(text: str) -> None:
+    """A reader that tries every space again would take hours."""
     with pytest.raises(ValueError, match="neither JSON nor a list"):
         literals.value_of(text % (" " * 1_000_000))

@@ -1,4 +1,4 @@
-"""Videos: each value checked; a broken required one takes the video, a broken optional one only itself."""
+"""Videos: each value is validated; an invalid required one drops the video, an optional one only itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLISHED = LEAST | {"thumbnail_loc": f"{SITE}/t.jpg"}
 
 
 def read(column, timezone=None) -> tuple[list, dict[str, int]]:
-    """The videos of each row without what is null, and the counts."""
+    """Return the videos of each row without nulls, and the counts."""
     tally = Tally()
     column = column if isinstance(column, pa.Array) else pa.array(column)
     loc = pa.array([PAGE] * len(column))
@@ -36,7 +36,7 @@ def read(column, timezone=None) -> tuple[list, dict[str, int]]:
 
 
 def one(**values) -> tuple[dict | None, dict[str, int]]:
-    """One video, given natively and as JSON: both must come out alike."""
+    """Return the result for one video, native and as JSON: both must be equal."""
     given = LEAST | values
     native = read([[given]])
     plain = json.loads(json.dumps(given, default=str))
@@ -94,11 +94,11 @@ def test_a_video_with_everything_is_published_and_validates():
         ({"content_loc": None}, "video: neither content_loc nor player_loc"),
     ],
 )
-def test_a_broken_required_value_takes_the_video(values, reason):
+def test_an_invalid_required_value_drops_the_video(values, reason):
     assert one(**values) == (None, {reason: 1})
 
 
-def test_lengths_are_of_characters_and_their_limits_are_allowed():
+def test_lengths_count_characters_and_the_limits_are_allowed():
     video, counts = one(title="é" * 100, description="😀" * 2_048)
     assert counts == {}
     assert video["title"] == "é" * 100
@@ -111,7 +111,7 @@ def test_a_video_may_have_only_a_player():
     )
 
 
-def test_content_and_player_may_not_be_the_page_itself():
+def test_the_url_of_content_or_player_must_not_be_the_page():
     assert one(player_loc="/page") == (PUBLISHED, {"video player_loc: is the page itself": 1})
     assert one(content_loc=PAGE) == (
         None,
@@ -164,7 +164,7 @@ def test_content_and_player_may_not_be_the_page_itself():
         ("uploader", "x" * 256, None),
     ],
 )
-def test_an_optional_value_is_put_in_the_published_form_or_left_out_alone(name, value, text):
+def test_an_optional_value_is_normalized_or_dropped_alone(name, value, text):
     video, counts = one(**{name: value})
     assert video == PUBLISHED | ({name: text} if text else {})
     assert len(counts) == (text is None)
@@ -172,7 +172,7 @@ def test_an_optional_value_is_put_in_the_published_form_or_left_out_alone(name, 
 
 
 @pytest.mark.parametrize("blank", [None, "", "  "])
-def test_a_blank_optional_value_is_not_a_broken_one(blank):
+def test_a_blank_optional_value_is_not_invalid(blank):
     names = [name for name in (entry.name for entry in VIDEO) if name not in LEAST]
     assert one(**dict.fromkeys(names, blank)) == (PUBLISHED, {})
 
@@ -203,7 +203,7 @@ def test_restriction_and_platform_need_a_relationship_and_known_codes(name, valu
         assert (video[name], counts) == ({"relationship": relationship, "value": codes}, {})
 
 
-def test_tags_past_the_thirty_second_are_left_out():
+def test_tags_after_the_thirty_second_are_dropped():
     video, counts = one(tag=[f"tag {n}" for n in range(34)])
     assert video["tag"] == [f"tag {n}" for n in range(32)]
     assert counts == {"video tag: more than 32 of a video": 2}
@@ -223,14 +223,14 @@ def test_tags_past_the_thirty_second_are_left_out():
         ("mailto:u@shop.example", False),
     ],
 )
-def test_the_uploaders_info_is_on_the_domain_of_the_page(info, kept):
+def test_the_uploader_info_must_be_on_the_domain_of_the_page(info, kept):
     for given in ({"uploader": "Me", "uploader_info": info}, {"uploader": {"name": "Me", "info": info}}):
         video, counts = one(**given)
         assert video["uploader"] == "Me"
         assert ("uploader_info" in video, len(counts)) == (kept, not kept)
 
 
-def test_info_without_an_uploader_is_nothing():
+def test_uploader_info_without_an_uploader_is_dropped():
     assert one(uploader_info="https://shop.example/u") == (PUBLISHED, {})
 
 
@@ -244,7 +244,7 @@ def test_native_dates_and_times_are_read():
     assert (found[0][0]["publication_date"], found[0][0]["expiration_date"]) == ("2026-07-01T00:00:00Z", "2030-01-02")
 
 
-def test_a_time_without_a_zone_is_read_in_the_one_given_or_not_at_all():
+def test_a_time_without_a_timezone_is_read_in_the_given_one_or_dropped():
     given = [[LEAST | {"publication_date": "2026-07-01 00:00:00"}]]
     assert read(given) == ([[PUBLISHED]], {"video publication_date: a time without a time zone": 1})
     assert read(given, "Europe/Berlin") == ([[PUBLISHED | {"publication_date": "2026-06-30T22:00:00Z"}]], {})
@@ -252,7 +252,7 @@ def test_a_time_without_a_zone_is_read_in_the_one_given_or_not_at_all():
     assert read(native, "Europe/Berlin") == read(given, "Europe/Berlin")
 
 
-def test_several_videos_stay_in_order_and_pages_apart():
+def test_videos_keep_their_order_and_page():
     second = LEAST | {"title": "Second"}
     broken = LEAST | {"title": None}
     found, counts = read([[LEAST, broken, second], None, [], [broken], [second, None]])
@@ -270,7 +270,7 @@ def test_elements_that_google_no_longer_reads_are_left_out_and_counted():
     )
 
 
-def test_examples_name_page_and_value():
+def test_examples_of_dropped_values_name_page_and_value():
     tally = Tally()
     videos(pa.array([[LEAST | {"rating": 9}]]), pa.array([PAGE]), tally, rules=UrlRules(SITE))
     assert tally.examples == {"video rating: not a number from 0.0 to 5.0": [f"{PAGE}: 9"]}
@@ -287,14 +287,14 @@ def test_json_values_of_mixed_kinds_are_read():
 
 
 @pytest.mark.parametrize("text", ["{broken", '"text"', "3", "[[]]", '["x"]'])
-def test_json_that_is_no_video_is_counted_and_costs_its_row_only(text):
+def test_invalid_json_drops_only_the_videos_of_its_row(text):
     assert read([json.dumps(LEAST), text, None]) == (
         [[PUBLISHED], None, None],
         {"videos: neither a list of structs nor JSON of one": 1},
     )
 
 
-def test_hostile_json_text_does_no_harm():
+def test_hostile_json_text_is_harmless():
     given = LEAST | {"title": "a\ud83d\x00b", "view_count": 10**30, "extra\ud83d": 1}
     found, counts = read([json.dumps(given)])
     assert found == [[PUBLISHED | {"title": "ab"}]]
@@ -305,11 +305,11 @@ def test_hostile_json_text_does_no_harm():
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([["a"], ["b"], None])])
-def test_a_column_of_another_type_is_counted_not_fatal(column):
+def test_an_unsuitable_column_type_of_videos_is_counted(column):
     assert read(column) == ([None] * 3, {"videos: neither a list of structs nor JSON of one": 2})
 
 
-def test_columns_without_rows_or_values_give_none():
+def test_columns_without_rows_or_values_have_no_videos():
     assert read(pa.nulls(2)) == ([None, None], {})
     assert read(pa.array([], VIDEOS)) == ([], {})
     assert read(pa.array(["{}", "[]"])) == ([None, None], {"video: title is missing": 1})
@@ -326,7 +326,7 @@ def test_columns_without_rows_or_values_give_none():
         (pa.array([], pa.bool_()), [], 0),
     ],
 )
-def test_mobile_is_a_bool(column, expected, bad):
+def test_mobile_is_read_as_a_boolean(column, expected, bad):
     tally = Tally()
     result = mobile(column, tally)
     assert (result.type, result.to_pylist(), tally.total) == (pa.bool_(), expected, bad)

@@ -1,4 +1,4 @@
-"""What an extra brings is asked for by name where it is missing, before anything is published, and by nothing else."""
+"""A missing extra is asked for by name before anything is published, if it is needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SITE = "site: https://shop.example\npublish: ./public\nsections:\n  pages:\n    
 
 
 def without(modules: set[str], folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command where these modules are not installed."""
+    """Call the command without these modules."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("{absent}", repr(modules)), *arguments],
         cwd=folder,
@@ -71,7 +71,7 @@ def test_a_site_of_exports_needs_no_extra(folder: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("command", [["run"], ["validate", "--connect"]], ids=lambda command: command[0])
-def test_a_site_on_mysql_names_the_extra_that_reads_it(folder: Path, command: list[str]) -> None:
+def test_a_mysql_source_without_its_extra_is_reported_with_the_extra(folder: Path, command: list[str]) -> None:
     write(folder, "from: {database: catalog, query: SELECT loc FROM page}")
     uri = "mysql://reader:hidden@127.0.0.1:1/shop"
     done = without({"pymysql"}, folder, *command, "shop.yaml", AIRFLOW_CONN_CATALOG=uri)
@@ -89,7 +89,9 @@ def test_a_site_on_mysql_names_the_extra_that_reads_it(folder: Path, command: li
     ("extra", "source"), [("delta", "delta: ./products"), ("iceberg", "iceberg: lake.shop.products")]
 )
 @pytest.mark.parametrize("command", [["run"], ["validate", "--connect"]], ids=lambda command: command[0])
-def test_a_table_names_the_extra_that_reads_it(folder: Path, extra: str, source: str, command: list[str]) -> None:
+def test_a_lakehouse_table_without_its_extra_is_reported_with_the_extra(
+    folder: Path, extra: str, source: str, command: list[str]
+) -> None:
     write(folder, f"from: {{{source}}}")
     done = without(PACKAGES[extra], folder, *command, "shop.yaml")
     assert done.returncode == 2, done.stderr
@@ -98,7 +100,7 @@ def test_a_table_names_the_extra_that_reads_it(folder: Path, extra: str, source:
 
 
 @pytest.mark.parametrize("command", [["run"], ["validate"]], ids=lambda command: command[0])
-def test_a_transform_function_names_the_extra_with_pandas(folder: Path, command: list[str]) -> None:
+def test_a_transform_function_without_pandas_is_reported_with_the_extra(folder: Path, command: list[str]) -> None:
     (folder / "own.py").write_text("import pandas as pd\n\ndef change(frame):\n    return frame\n")
     write(folder, "{from: {csv: pages.csv}, transform: 'own:change'}")
     done = without({"pandas"}, folder, *command, "shop.yaml")
@@ -109,7 +111,7 @@ def test_a_transform_function_names_the_extra_with_pandas(folder: Path, command:
     assert not (folder / "public").exists()
 
 
-def test_a_database_that_has_no_extra_names_its_packages(folder: Path) -> None:
+def test_a_database_without_an_extra_is_reported_with_its_packages(folder: Path) -> None:
     write(folder, "from: {database: catalog, query: SELECT loc FROM page}")
     done = without({"sqlalchemy"}, folder, "run", "shop.yaml", AIRFLOW_CONN_CATALOG="oracle://u:p@127.0.0.1:1/shop")
     assert done.returncode == 2, done.stderr
@@ -121,7 +123,7 @@ SEARCH_CONSOLE = "ping:\n  search_console: {key: ./key.json, property: 'sc-domai
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("absent", ["google", "cryptography"])
-def test_a_run_that_could_not_notify_google_says_so_before_it_publishes(folder: Path, absent: str) -> None:
+def test_a_run_that_cannot_notify_google_fails_before_publishing(folder: Path, absent: str) -> None:
     write(folder, CSV, SEARCH_CONSOLE)
     done = without({absent}, folder, "run", "shop.yaml")
     assert done.returncode == 2, done.stderr
@@ -145,7 +147,7 @@ def test_a_run_that_notifies_nobody_needs_no_engine(folder: Path, option: str) -
 
 
 @pytest.mark.parametrize("extra", PACKAGES)
-def test_every_extra_is_one_of_the_package_and_installed_here(extra: str) -> None:
+def test_every_named_extra_exists_and_is_installed_for_tests(extra: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert extra in project["optional-dependencies"]
     extras.demand(extra, "this test")

@@ -1,4 +1,4 @@
-"""An S3 that misbehaves at any request: a typed error or none, a valid set, and the next try finishes it."""
+"""An S3 store that fails at any request: a typed error or none, valid files, and a successful retry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def faulty(s3: S3Server) -> Iterator[FaultProxy]:
 
 
 def requests_of(lab: Laboratory, proxy: FaultProxy) -> list[Seen]:
-    """The requests of an undisturbed publish."""
+    """Return the requests of an undisturbed publish."""
     lab.restore()
     proxy.reset()
     assert lab.publish().status == "published"
@@ -35,7 +35,7 @@ def requests_of(lab: Laboratory, proxy: FaultProxy) -> list[Seen]:
 
 
 def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, before: set[str], world: World) -> str:
-    """Publish with this fault at this request, then again without: the status of the first."""
+    """Publish with this fault at this request, then again without; return the status of the first."""
     lab.restore()
     proxy.reset()
     proxy.at(number, fault)
@@ -53,17 +53,17 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 
 
 @pytest.mark.thorough
-def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
+def test_after_any_failed_request_of_a_publish_files_are_valid_and_a_retry_completes_it(
     tmp_path: Path, moto: S3Server, each_s3: S3Server
 ) -> None:
-    """Up to the commit: a write of each kind and a fourth of the others with one fault, the claim and the commit with
-    two, each sixteenth read with one.
+    """Faults up to the commit: one at a write of each kind, a fourth of the others, and each sixteenth read.
 
-    Of the two one comes instead of the request, and one after it was done: that is what a publish can see of a fault,
-    and the two stores have others of each. With the second store only writes that have a condition: stores differ in
-    how they keep it. Each fault at each request of every call of the storage is in `test_storage_faults`, for both.
+    Claim and commit have two faults each: one instead of the request, and one after it was done. A publish can
+    distinguish only these, and the two stores have different ones of each kind. The second store is used only for
+    conditional writes, which stores implement differently. `test_storage_faults` has each fault at each request of
+    every storage call, for both.
 
-    The request that goes wrong is not tried again by itself.
+    The failing request is not retried by itself.
     """
     is_moto = each_s3 == moto
     with (
@@ -94,8 +94,8 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
 
 
 @pytest.mark.thorough
-def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
-    """With the usual number of tries: at the claim, then at the index."""
+def test_a_temporary_fault_does_not_change_the_result(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
+    """With the usual retries: at the claim, then at the index."""
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
     with Laboratory(tmp_path, s3=s3, env=env) as lab:
         lab.site.section("products", pages(30))
@@ -117,7 +117,7 @@ class _Altering(Wrapped):
 
 
 class Altering(Wrapping):
-    """A store that changes a byte of what it is given, and says that all is well."""
+    """A store that changes a byte of an object, and reports success."""
 
     storage = _Altering
 
@@ -126,7 +126,7 @@ class Altering(Wrapping):
 
 
 @pytest.mark.parametrize("key", ["-00001.xml.gz", "sitemap.xml", "robots.txt"])
-def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Path, key: str) -> None:
+def test_a_store_that_changes_bytes_is_detected(tmp_path: Path, key: str) -> None:
     site = TestSite(tmp_path)
     site.section("products", pages(30))
     environment = site.environment
@@ -140,7 +140,7 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
 
 
 @pytest.mark.thorough
-def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
+def test_a_store_without_conditional_writes_works_with_a_warning_on_each_run(
     tmp_path: Path, s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers 501 to If-Match and If-None-Match, as some do."""

@@ -1,4 +1,4 @@
-"""Exports of several files: one without addresses is refused by its name, one without another column is named."""
+"""Exports of several files: a file without `loc` is refused by name, a missing other column is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST: Rows = [{"loc": "/a", "title": "A"}, {"loc": "/b", "title": "B"}]
 
 
 def export(folder: Path, kind: str, *parts: Rows) -> Path:
-    """Write a folder of parts of this kind, and return it."""
+    """Write a folder of parts in this format, and return it."""
     folder.mkdir()
     for at, rows in enumerate(parts):
         path = folder / f"part-{at}.{kind}"
@@ -58,7 +58,7 @@ def site(tmp_path: Path) -> TestSite:
         ({"query": "WITH t AS (SELECT loc AS x FROM source) SELECT x AS loc FROM t"}, {}),
     ],
 )
-def test_a_file_with_rows_but_without_addresses_is_refused(
+def test_a_file_with_rows_but_without_the_column_loc_is_refused(
     site: TestSite, kind: str, source: dict[str, Any], keys: dict[str, Any]
 ) -> None:
     export(site.folder / "parts", kind, FIRST, FIRST, [{"url": "/c", "title": "C"}])
@@ -96,7 +96,7 @@ def test_a_select_can_choose_between_names(site: TestSite, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_another_column_is_null_and_named_once_if_a_rule_reads_it(site: TestSite, kind: str) -> None:
+def test_a_missing_column_is_null_and_reported_once_if_a_rule_reads_it(site: TestSite, kind: str) -> None:
     rows = [{**row, "seen": "2026-10-01", "color": "red"} for row in FIRST]
     export(site.folder / "parts", kind, rows, [{"loc": "/c"}], [{"loc": "/d"}])
     assert over(site, kind).night(1).summary.warnings == ()
@@ -127,7 +127,7 @@ def test_files_without_rows_can_have_any_columns(site: TestSite, kind: str) -> N
 
 
 @pytest.mark.parametrize("source", [{}, {"query": "SELECT * FROM source"}, {"query": "SELECT Loc AS loc FROM source"}])
-def test_a_column_that_nothing_reads_can_have_several_types(site: TestSite, source: dict[str, Any]) -> None:
+def test_a_column_that_no_rule_reads_can_have_several_types(site: TestSite, source: dict[str, Any]) -> None:
     export(site.folder / "parts", "parquet", [{"loc": "/a", "id": 1}], [{"loc": "/b", "id": "2"}])
     over(site, "parquet", source).night(1)
     assert len(site.public().locs()) == 2
@@ -144,7 +144,9 @@ def test_a_column_that_nothing_reads_can_have_several_types(site: TestSite, sour
 
 @pytest.mark.parametrize("row", ["/c,C\n/d,D\n", "/c,C\n", "https://shop.example/c,C\n", "shop.example/c,C\r\n"])
 @pytest.mark.parametrize("source", [{}, {"query": "SELECT * FROM source"}])
-def test_a_part_whose_first_row_is_an_address_is_refused(site: TestSite, row: str, source: dict[str, Any]) -> None:
+def test_a_part_whose_first_row_is_a_url_instead_of_a_header_is_refused(
+    site: TestSite, row: str, source: dict[str, Any]
+) -> None:
     folder = export(site.folder / "parts", "csv", FIRST)
     (folder / "part-1.csv").write_text(row)
     with pytest.raises(InvalidSource, match=r"part-1\.csv: the first row .* has the address of.*header: \[loc, t"):
@@ -153,7 +155,7 @@ def test_a_part_whose_first_row_is_an_address_is_refused(site: TestSite, row: st
         begin_export(str(folder), site.folder)
 
 
-def test_a_single_file_without_a_header_is_recognised_by_a_run(site: TestSite) -> None:
+def test_a_run_recognizes_a_single_file_without_a_header(site: TestSite) -> None:
     (site.folder / "parts").mkdir()
     (site.folder / "parts/a.csv").write_text("1,/c,C\n2,/d,D\n")
     with pytest.raises(InvalidSource, match=r"a\.csv: the first row .*'/c': write a row of names before it"):
@@ -168,7 +170,7 @@ def test_a_part_without_a_header_is_refused_if_its_addresses_look_like_names(sit
         over(site, "csv").night(1)
 
 
-def test_a_named_column_can_be_called_like_an_address(site: TestSite) -> None:
+def test_a_column_that_the_site_file_names_can_look_like_a_url(site: TestSite) -> None:
     folder = export(site.folder / "parts", "csv", FIRST)
     (folder / "part-1.csv").write_text("loc,/c\n/c,/x\n")
     over(site, "csv").night(1)
@@ -192,7 +194,7 @@ def test_a_header_in_some_of_the_files_that_header_names_is_refused(site: TestSi
     assert len(site.public().locs()) == 2
 
 
-def test_files_that_are_all_empty_are_refused_and_with_header_are_no_rows(tmp_path: Path) -> None:
+def test_files_without_content_are_refused_but_headers_alone_are_zero_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\n\n")
     with pytest.raises(InvalidSource, match="is empty"):
         sources.plan_csv(tmp_path)
@@ -223,13 +225,13 @@ def test_files_that_are_all_empty_are_refused_and_with_header_are_no_rows(tmp_pa
         ("SELECT loc FROM read_csv('a.csv')", set(), False),
     ],
 )
-def test_the_columns_that_a_column_of_a_select_is_made_from(
+def test_the_columns_behind_a_column_of_a_select_are_found(
     sql: str, columns: set[tuple[str, str]], optional: bool
 ) -> None:
     assert origin_of(sql, "loc") == Origin(frozenset(columns), optional)
 
 
-def test_the_columns_that_a_select_names() -> None:
+def test_the_columns_that_a_select_names_are_found() -> None:
     assert {"url", "live", "item"} <= columns_named('SELECT s."URL" AS loc, Item.a FROM source s WHERE live', ())
     assert columns_named("SELECT * FROM source", ("Loc",)) == {"loc"}
     assert columns_named("SELECT 1 AS x FROM source", ("Loc",)) == frozenset()

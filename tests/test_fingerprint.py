@@ -112,7 +112,7 @@ def reference(row: dict[str, object]) -> int:
 
 
 def one(value: object, kind: pa.DataType) -> int:
-    """Our fingerprint of a single value."""
+    """Return the fingerprint of a single value."""
     held = value.entries if isinstance(value, Map) else value
     return lastmod.fingerprint(pa.table({"c": pa.array([held], kind)}), ["c"])[0].as_py()
 
@@ -143,12 +143,12 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("value", "kind", "expected"), VECTORS)
-def test_the_documented_vectors_hold(value, kind, expected):
+def test_the_documented_test_vectors_are_correct(value, kind, expected):
     assert one(value, kind) == expected
     assert reference({"c": value}) == expected
 
 
-def test_the_documented_vector_of_several_columns_holds():
+def test_the_documented_test_vector_of_several_columns_is_correct():
     row = {"title": "Lampe", "price": Decimal("19.90"), "tags": ["neu"], "subtitle": None}
     table = pa.table({name: pa.array([value]) for name, value in row.items()})
     assert lastmod.fingerprint(table, list(row))[0].as_py() == reference(row) == 0xFE6275923FEA2850
@@ -157,7 +157,7 @@ def test_the_documented_vector_of_several_columns_holds():
     assert lastmod.rule_id(named) == "f1-09fc0c145c0f1212"
 
 
-def test_a_vector_of_several_columns_is_in_the_documentation():
+def test_the_documentation_has_a_test_vector_of_several_columns():
     text = (Path(__file__).parent.parent / "docs" / "explanation" / "fingerprints.md").read_text(encoding="utf-8")
     assert "`FE6275923FEA2850` under the id `f1-09fc0c145c0f1212`" in text
 
@@ -197,7 +197,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("kind", "values", "types"), SAME)
-def test_every_physical_form_of_a_value_has_one_fingerprint(kind, values, types):
+def test_a_value_has_the_same_fingerprint_in_every_physical_type(kind, values, types):
     expected = [reference({"c": value}) for value in values]
     for each in types:
         array = pa.array(values, each)
@@ -210,7 +210,7 @@ def test_every_physical_form_of_a_value_has_one_fingerprint(kind, values, types)
             assert lastmod.fingerprint(pa.table({"c": form}), ["c"]).to_pylist() == expected, form.type
 
 
-def test_dictionaries_runs_and_extension_types_are_what_they_hold():
+def test_dictionary_run_end_and_extension_types_have_the_fingerprint_of_their_values():
     plain = lastmod.fingerprint(pa.table({"c": ["a", "a", None]}), ["c"])
     with_null = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), pa.array(["a", None]))
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(["a", None]))
@@ -235,8 +235,8 @@ def test_special_numbers_are_canonical():
     assert one(Decimal(12300), pa.decimal128(5, -2)) == one(Decimal("12300.00"), pa.decimal128(9, 2))
 
 
-def test_what_is_different_differs():
-    """Kinds, nulls, blanks, borders between columns and the nesting all count."""
+def test_different_values_have_different_fingerprints():
+    """Kinds, nulls, blanks, borders between columns and nesting all count."""
     values = [
         (None, pa.string()), ("", pa.string()), ("1", pa.string()), (1, pa.int64()), (1.5, pa.float64()),
         (True, pa.bool_()), (Decimal(1), pa.decimal128(3, 0)), (b"1", pa.binary()), (date(1970, 1, 2), pa.date32()),
@@ -251,7 +251,7 @@ def test_what_is_different_differs():
     assert len(set(lastmod.fingerprint(pairs, ["a", "b"]).to_pylist())) == 6
 
 
-def test_an_order_without_meaning_does_not_count():
+def test_columns_map_entries_and_struct_fields_in_any_order_give_one_fingerprint():
     table = pa.table({"a": ["x"], "b": [1]})
     assert lastmod.fingerprint(table, ["a", "b"]) == lastmod.fingerprint(table.select(["b", "a"]), ["b", "a", "b"])
     assert one(Map([("de", 1), ("en", 2)]), pa.map_(pa.string(), pa.int64())) == one(
@@ -289,7 +289,7 @@ SCHEMA = pa.schema(
 
 @pytest.mark.thorough
 @given(st.lists(ROWS, max_size=12), st.integers(0, 12))
-def test_any_rows_have_the_references_fingerprint_however_they_are_split(rows, at):
+def test_rows_have_the_fingerprint_of_the_reference_in_any_split(rows, at):
     held = [{**row, "labels": None if row["labels"] is None else list(row["labels"].items())} for row in rows]
     table = pa.Table.from_pylist(held, SCHEMA)
     for row in rows:
@@ -305,7 +305,7 @@ def test_any_rows_have_the_references_fingerprint_however_they_are_split(rows, a
 # --- The definition's id ---------------------------------------------------------------------------
 
 
-def test_the_rule_id_tells_columns_and_kinds_but_not_their_order():
+def test_the_rule_id_depends_on_columns_and_kinds_but_not_on_their_order():
     named = [("title", "text"), ("price", "int")]
     ids = [
         lastmod.rule_id(other)
@@ -317,7 +317,7 @@ def test_the_rule_id_tells_columns_and_kinds_but_not_their_order():
     assert ids[0].startswith(f"f{lastmod.HASH_VERSION}-")
 
 
-def test_a_missing_column_is_named_with_the_columns_there_are():
+def test_a_missing_fingerprint_column_is_reported_with_the_existing_columns():
     table = pa.table({"title": ["x"], "price": [1]})
     with pytest.raises(InvalidSource) as error:
         lastmod.fingerprint(table, ["title", "body"])
@@ -330,7 +330,7 @@ def test_a_missing_column_is_named_with_the_columns_there_are():
         lastmod.fingerprint(table, [])
 
 
-def test_a_type_without_a_definition_is_named():
+def test_a_type_without_a_fingerprint_is_named():
     table = pa.table({"every": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
     with pytest.raises(InvalidSource, match=r"every: month_day_nano_interval.*Cast it to text"):
         lastmod.fingerprint(table, ["every"])
@@ -345,7 +345,7 @@ def test_the_kinds_of_all_splits_must_agree_and_a_column_of_nulls_agrees_with_al
 
 
 def test_whole_numbers_have_one_fingerprint_as_integers_and_as_floats():
-    """In SQLite a column of whole numbers is one of floats as soon as a single value is."""
+    """In SQLite a column of whole numbers becomes one of floats with a single such value."""
     numbers = [0, 1, -7, 2**53, -(2**53), None]
     integers, floats = pa.array(numbers, pa.int64()), pa.array(numbers, pa.float64())
     assert lastmod.fingerprint(pa.table({"c": integers}), ["c"]) == lastmod.fingerprint(pa.table({"c": floats}), ["c"])
@@ -355,12 +355,12 @@ def test_whole_numbers_have_one_fingerprint_as_integers_and_as_floats():
     assert lastmod.agreed(nested) == nested[0]
 
 
-def test_the_kind_of_a_map_names_those_of_its_keys_and_values() -> None:
+def test_the_kind_of_a_map_includes_the_kinds_of_keys_and_values() -> None:
     named = pa.map_(pa.string(), pa.list_(pa.int64()))
     assert lastmod.kinds(pa.schema([("c", named)]), ["c"]) == [("c", "map<text, list<int>>")]
 
 
-def test_definitions_can_be_compared_where_columns_and_kinds_agree():
+def test_fingerprints_can_be_compared_if_columns_and_kinds_agree():
     published = [("a", "int"), ("b", "text")]
     assert lastmod.comparable(published, published)
     assert lastmod.comparable(published, [("a", "float"), ("b", "null")])
@@ -431,7 +431,7 @@ def test_each_row_gets_its_date_and_no_other(row, rules, expected):
     assert resolve([row], **rules) == [expected]
 
 
-def test_no_rows_and_no_until_changed_are_fine():
+def test_fingerprints_work_without_rows_and_without_until_changed():
     none = pa.array([], pa.uint64())
     texts, changed = lastmod.resolve(
         none, None, none, pa.array([], pa.string()), pa.array([], pa.bool_()),
@@ -442,7 +442,7 @@ def test_no_rows_and_no_until_changed_are_fine():
 
 @dataclass
 class Section:
-    """A section over the nights: its pages' contents, and what was published of them."""
+    """A section over several runs: the contents of its pages, and what was published of them."""
 
     columns: list[str]
     first_seen: bool = True
@@ -480,7 +480,7 @@ ONE, TWO, THREE, FOUR = nights(1, 2, 3, 4)
 
 
 def dated() -> tuple[Section, dict[str, str | None]]:
-    """A section two nights old, with one page that changed in the second."""
+    """Return a section after two runs, with one page that changed in the second."""
     section = Section(["title", "body"])
     section.night(PAGES, ONE)
     return section, section.night({**PAGES, "/p/3": {"title": "neu", "body": "x", "price": 3}}, TWO)
@@ -489,11 +489,11 @@ def dated() -> tuple[Section, dict[str, str | None]]:
 CURRENT = {**PAGES, "/p/3": {"title": "neu", "body": "x", "price": 3}}
 
 
-def test_the_first_publish_dates_nothing_even_with_first_seen():
+def test_the_first_release_dates_no_page_even_with_first_seen():
     assert set(Section(["title"], first_seen=True).night(PAGES, ONE).values()) == {None}
 
 
-def test_only_the_page_that_changed_gets_the_runs_time_and_keeps_it_for_good():
+def test_only_a_changed_page_gets_the_time_of_the_run_and_keeps_it():
     section, published = dated()
     assert published == {**dict.fromkeys(PAGES), "/p/3": TWO}
     for now in nights(*range(3, 20)):
@@ -501,13 +501,13 @@ def test_only_the_page_that_changed_gets_the_runs_time_and_keeps_it_for_good():
         assert section.changed == 0
 
 
-def test_a_column_outside_the_rule_changes_nothing():
+def test_a_column_outside_the_fingerprint_changes_no_date():
     section, published = dated()
     dearer = {loc: {**page, "price": 1000} for loc, page in CURRENT.items()}
     assert section.night(dearer, THREE) == published
 
 
-def test_a_changed_list_of_columns_keeps_every_date_and_compares_again_from_then_on():
+def test_a_changed_list_of_columns_keeps_all_dates_and_later_changes_are_dated():
     section, published = dated()
     section.columns = ["title", "body", "price"]
     assert section.night(CURRENT, THREE) == published
@@ -516,7 +516,7 @@ def test_a_changed_list_of_columns_keeps_every_date_and_compares_again_from_then
     assert section.night(cheaper, FOUR) == {**published, "/p/1": FOUR}
 
 
-def test_a_driver_that_gives_a_column_another_type_keeps_every_date():
+def test_a_column_that_changes_its_type_keeps_every_date():
     section, published = dated()
     section.columns = ["title", "price"]
     section.night(CURRENT, THREE)
@@ -524,22 +524,22 @@ def test_a_driver_that_gives_a_column_another_type_keeps_every_date():
     assert section.night(as_text, FOUR) == published
 
 
-def test_a_switched_rule_keeps_every_date():
-    """The section's dates came from a column until now: its snapshot has no fingerprints, and another rule id."""
+def test_switching_from_a_date_column_to_a_fingerprint_keeps_every_date():
+    """The section's dates came from a column so far: its snapshot has no fingerprints, and another rule id."""
     section = Section(["title"], snapshot=dict.fromkeys(PAGES, (None, OLD)), rule="")
     assert set(section.night(PAGES, ONE).values()) == {OLD}
     assert section.changed == 0
     assert set(section.night(PAGES, TWO).values()) == {OLD}
 
 
-def test_a_lost_state_leaves_no_dates_rather_than_false_ones():
+def test_after_a_lost_state_pages_have_no_dates():
     section, _ = dated()
     section.snapshot = None
     assert set(section.night(CURRENT, THREE).values()) == {None}
     assert set(section.night(CURRENT, FOUR).values()) == {None}
 
 
-def test_a_rollback_takes_up_the_older_dates_and_dates_only_what_differs_from_them():
+def test_after_a_rollback_only_pages_that_differ_from_it_get_a_new_date():
     section = Section(["title", "body"])
     section.night(PAGES, ONE)
     older = section.snapshot
@@ -557,12 +557,12 @@ def test_a_rollback_over_a_change_of_columns_keeps_every_date():
     assert section.night(CURRENT, FOUR) == published
 
 
-def test_a_page_that_moved_here_keeps_its_date_where_its_old_entry_is_given():
-    """Its fingerprint was another rule's, so it is given as null."""
+def test_a_moved_page_keeps_its_date_if_its_old_entry_is_known():
+    """Its fingerprint belonged to another rule, so it is null."""
     assert resolve([(2, None, None, OLD, True)], first_seen=True) == [(OLD, False)]
 
 
-def test_a_page_that_comes_back_is_a_new_page():
+def test_a_page_that_returns_counts_as_new():
     section, published = dated()
     section.first_seen = False
     section.night({loc: page for loc, page in CURRENT.items() if loc != "/p/3"}, THREE)

@@ -1,4 +1,4 @@
-"""Nothing is believed unread: a flipped bit in an object of `work` changes nothing, or is told with its name."""
+"""Everything that is read is verified: a flipped bit in an object of `work` changes nothing, or is reported by name."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ STAGES: dict[str, Stage] = {
 
 
 class Place:
-    """A folder that is put back to what it was."""
+    """A folder that can be restored."""
 
     def __init__(self, site: Catalog, kept: Path) -> None:
         self.live = [site.folder / "work", site.folder / "public"]
@@ -109,7 +109,7 @@ def flip(path: Path, seed: object) -> None:
 
 
 def told(act: Callable[[], object], key: str) -> bool:
-    """Whether the object was refused by its name; whatever else is raised is no answer."""
+    """Return whether the object was refused by its name; other errors are failures."""
     error: SitemapEtlError | None = None
     try:
         act()
@@ -120,7 +120,7 @@ def told(act: Callable[[], object], key: str) -> bool:
 
 
 def staged(site: Catalog, place: Place, night: int) -> Iterator[tuple[str, str, str]]:
-    """The stages of a night one by one: what is done next, an object that is there, and the run's id."""
+    """Return the stages of a run one by one: the next action, an existing object, and the run's id."""
     now = site.store.time = FIRST_NIGHT + timedelta(days=night - 1)
     environment = site.store.around(site.environment)
     run = start_run(site.load(), Options(), environment, now=now)
@@ -134,9 +134,7 @@ def staged(site: Catalog, place: Place, night: int) -> Iterator[tuple[str, str, 
 
 
 @pytest.mark.thorough
-def test_one_flipped_bit_between_any_two_stages_is_reported_or_publishes_the_same_bytes(
-    site: Catalog, tmp_path: Path
-) -> None:
+def test_a_flipped_bit_between_stages_is_reported_or_changes_no_published_byte(site: Catalog, tmp_path: Path) -> None:
     place = Place(site, tmp_path / "kept")
     site.night(1)
     change(site)
@@ -163,7 +161,7 @@ def test_one_flipped_bit_between_any_two_stages_is_reported_or_publishes_the_sam
 
 
 def go_on(site: Catalog, run_id: str, stage: str) -> None:
-    """The rest of a run, from a stage on, by a process that has read nothing yet."""
+    """Complete a run from this stage on, in a process that has read nothing yet."""
     environment = site.store.around(site.environment)
     staging = environment.open_storage(str(site.folder / "work" / "shop" / layout.run_folder(run_id)))
     names = list(STAGES)
@@ -172,7 +170,7 @@ def go_on(site: Catalog, run_id: str, stage: str) -> None:
 
 
 def change(site: Catalog) -> None:
-    """What happens before the second night."""
+    """Make the changes before the second run."""
     site.sql("UPDATE pages SET lastmod = '2026-10-05', touched = '2026-11-01T12:00' WHERE id < 5")
     site.sql("UPDATE pages SET sold = 99, touched = '2026-11-01T12:00' WHERE id = 50")
     site.export("prints", [*PRINTS[2:], *PRINTS[2:5]])
@@ -180,8 +178,8 @@ def change(site: Catalog) -> None:
 
 
 @pytest.mark.thorough
-def test_one_flipped_bit_of_what_a_run_left_is_reported_or_changes_nothing(site: Catalog, tmp_path: Path) -> None:
-    """Over all that reads it: the next night, explain, history, a rollback, a reading of the state."""
+def test_a_flipped_bit_in_the_state_is_reported_or_changes_nothing(site: Catalog, tmp_path: Path) -> None:
+    """Run everything that reads it: the next run, explain, history, a rollback, state verify."""
     place = Place(site, tmp_path / "kept")
     first = ping_locally(site.night(1), site.environment)
     change(site)

@@ -46,7 +46,7 @@ SELECT = "SELECT id, loc, lastmod, title, exclude, lang, pair, gone FROM pages W
 
 
 class Shop(TestSite):
-    """A catalogue in SQLite with text keys; one row of it has markers in all its columns."""
+    """A catalogue in SQLite with text keys; one row has markers in all its columns."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates={"max_drop": 1, "max_growth": 9, "max_rejected": 1, "max_same_date": 1})
@@ -68,7 +68,7 @@ class Shop(TestSite):
             database.execute(text, values)
 
     def touch(self, night: int, **columns: Any) -> None:
-        """Change the row, the day before a night."""
+        """Change the row on the day before a run."""
         names = ", ".join(f"{name} = ?" for name in columns)
         touched = f"{FIRST_NIGHT + timedelta(days=night - 2, hours=9):%Y-%m-%d %H:%M:%S}"
         self.sql(f"UPDATE pages SET {names}, touched = ? WHERE id = ?", *columns.values(), touched, KEY)
@@ -85,7 +85,7 @@ PRINTS = pages(30, 900, body="x")
 
 
 class Kept:
-    """A site as it was, to be put back where it was: its state knows the place."""
+    """A copy of a site, to be restored at the same path, which its state contains."""
 
     def __init__(self, shop: Shop, folder: Path) -> None:
         self.shop, self.kept = shop, folder / "kept"
@@ -100,7 +100,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """A site in which the row was listed, moved, excluded, staged by a dry run, and is deleted."""
+    """Return a site in which the row was listed, moved, excluded, staged by a dry run, and deleted."""
     shop = Shop(tmp_path_factory.mktemp("forget") / "shop")
     shop.ping(1)
     shop.touch(2, loc="/c/moved-marker-77")
@@ -120,7 +120,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 @pytest.fixture
 def shop(lived: Kept) -> Shop:
-    """That site, as each test finds it."""
+    """That site, restored for each test."""
     shutil.rmtree(lived.shop.folder)
     lived.shop = Shop(lived.shop.folder)
     lived.restore()
@@ -131,7 +131,7 @@ def shop(lived: Kept) -> Shop:
 
 
 def content(path: Path) -> str:
-    """All that is in a file, decoded."""
+    """Return the whole content of a file, decoded."""
     data = path.read_bytes()
     if path.suffix == ".parquet":
         return repr(pq.read_table(io.BytesIO(data)).to_pydict())
@@ -144,7 +144,7 @@ def content(path: Path) -> str:
 
 
 def holding(shop: Shop, markers: Sequence[str] = MARKERS) -> dict[str, list[str]]:
-    """Marker → the objects that have it."""
+    """Return marker → the objects that contain it."""
     work = shop.folder / "work" / "shop"
     found: dict[str, list[str]] = {marker: [] for marker in markers}
     for path in sorted(work.rglob("*")):
@@ -160,7 +160,7 @@ def nothing(markers: Sequence[str] = MARKERS) -> dict[str, list[str]]:
     return {marker: [] for marker in markers}
 
 
-def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop: Shop) -> None:
+def test_a_forgotten_row_is_in_no_file_of_state_or_reports(shop: Shop) -> None:
     before = holding(shop)
     paths = {path for found in before.values() for path in found}
     kinds = {path.split("/")[1] if path.startswith("state") else path.split("/")[0] for path in paths}
@@ -178,7 +178,7 @@ def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop:
 
 
 @pytest.mark.thorough
-def test_later_runs_are_as_if_nothing_had_happened(shop: Shop, tmp_path: Path) -> None:
+def test_later_runs_are_unaffected_by_forgetting(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
 
     def nights() -> list[dict[str, bytes]]:
@@ -203,12 +203,12 @@ def test_later_runs_are_as_if_nothing_had_happened(shop: Shop, tmp_path: Path) -
     assert holding(shop, ["title-marker-77"]) == nothing(["title-marker-77"])
 
 
-def test_a_run_after_it_is_unchanged(shop: Shop) -> None:
+def test_a_run_after_forgetting_is_unchanged(shop: Shop) -> None:
     shop.forget(KEY)
     assert shop.night(10).summary.status == "unchanged"
 
 
-def test_history_shows_it_and_older_sets_can_be_gone_back_to_without_the_row(shop: Shop) -> None:
+def test_history_shows_the_forgetting_and_older_releases_are_restored_without_the_row(shop: Shop) -> None:
     listed = {one.run_id: one.listed for one in published_sets(shop.load(), shop.environment)}
     oldest = min(listed)
     shop.forget(KEY)
@@ -227,7 +227,7 @@ def test_history_shows_it_and_older_sets_can_be_gone_back_to_without_the_row(sho
     assert shop.night(11).summary.status == "published"
 
 
-def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
+def test_forgetting_an_unknown_key_changes_no_release(shop: Shop) -> None:
     shop.touch(9, title="staged")
     shown = shop.night(9, dry_run=True).run.run_id
     before = shop.state().current()
@@ -241,7 +241,7 @@ def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
     assert len(shop.forget("there-is-none").left) == 1
 
 
-def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_written_again(shop: Shop) -> None:
+def test_forgetting_keeps_the_order_of_run_records(shop: Shop) -> None:
     runs = past_runs(shop.load(), shop.environment)
     before = [one.run_id for one in runs]
     work = shop.state().storage
@@ -253,7 +253,7 @@ def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_writ
     assert [one.run_id for one in past_runs(shop.load(), shop.environment)] == before
 
 
-def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
+def test_a_row_that_only_the_state_still_has_is_forgotten_by_its_url(shop: Shop) -> None:
     assert holding(shop, ["p/000900"])["p/000900"]
     shop.forget(urls=["/p/000900"])
     assert holding(shop, ["p/000900"]) == nothing(["p/000900"])
@@ -262,8 +262,8 @@ def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
     assert answer.last_listed is not None
 
 
-def test_what_sections_were_made_from_no_longer_names_a_row_that_was_rolled_back_over(shop: Shop) -> None:
-    """`current.json` remembers the ends of splits, also of a set that is no longer the current one."""
+def test_inputs_of_sections_do_not_name_a_forgotten_row_after_a_rollback(shop: Shop) -> None:
+    """`current.json` has the ends of splits, even of releases that are no longer current."""
     before = published_sets(shop.load(), shop.environment)[0].run_id
     shop.export("prints", [{"loc": "/a/marker-99", "body": "x"}, *PRINTS[2:]])
     shop.night(10)
@@ -274,7 +274,7 @@ def test_what_sections_were_made_from_no_longer_names_a_row_that_was_rolled_back
 
 
 @pytest.mark.thorough
-def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path) -> None:
+def test_forgetting_can_be_repeated_after_a_kill_at_any_write(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
     writes = 0
     step = 5 if ALL else 15  # neighbours are mostly of one kind
@@ -299,7 +299,7 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path
     assert writes > 30
 
 
-def test_it_can_be_done_twice_and_says_if_there_is_nothing(shop: Shop) -> None:
+def test_forgetting_twice_says_that_nothing_was_found(shop: Shop) -> None:
     shop.forget(KEY)
     again = shop.forget(KEY)
     assert (again.rows, again.run_id, again.rewritten) == (0, None, {})
@@ -310,7 +310,7 @@ def test_it_can_be_done_twice_and_says_if_there_is_nothing(shop: Shop) -> None:
 
 
 def refused(shop: Shop, match: str, *keys: str, **more: Any) -> None:
-    """It is refused, and nothing but the lease was touched."""
+    """Check that it is refused, and nothing but the lease was written."""
     work = shop.folder / "work"
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     with pytest.raises(Refused, match=match):
@@ -318,28 +318,28 @@ def refused(shop: Shop, match: str, *keys: str, **more: Any) -> None:
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
 
 
-def test_a_row_that_the_source_still_has_is_refused(shop: Shop) -> None:
+def test_forgetting_a_row_that_the_source_still_has_is_refused(shop: Shop) -> None:
     refused(shop, r"section catalog: the row with key k003 is still in the source", "k003")
 
 
-def test_a_url_that_is_listed_is_refused(shop: Shop) -> None:
+def test_forgetting_a_listed_url_is_refused(shop: Shop) -> None:
     refused(shop, r"/p/000905 is listed by section prints", urls=["https://shop.example/p/000905"])
 
 
-def test_a_row_that_the_last_run_read_and_did_not_list_is_refused(shop: Shop) -> None:
+def test_forgetting_an_unlisted_row_of_the_last_run_is_refused(shop: Shop) -> None:
     shop.export("prints", [{**row, "exclude": "sold" if row["loc"] == "/p/000910" else ""} for row in PRINTS])
     shop.night(10)
     refused(shop, r"section prints: the last run read this row, and did not list it \(sold\)", urls=["/p/000910"])
 
 
-def test_a_page_that_others_link_to_is_refused(shop: Shop) -> None:
+def test_forgetting_a_page_that_others_link_to_is_refused(shop: Shop) -> None:
     links = [json.dumps({"en": "/n/1", "de": "/n/gone"}), None]
     shop.section("news", [{"loc": f"/n/{n + 1}", "alternates": link} for n, link in enumerate(links)])
     shop.night(10)
     refused(shop, r"/n/1 is published with a link", urls=["/n/gone"])
 
 
-def test_it_waits_for_other_runs_and_for_an_interrupted_publish(shop: Shop) -> None:
+def test_forgetting_is_refused_during_a_run_or_an_interrupted_publish(shop: Shop) -> None:
     work = shop.store.around(shop.environment).open_storage(str(shop.folder / "work" / "shop"))
     take_lease(work, "other", pid=0, owner="somebody")
     refused(shop, "Another run is in progress", KEY)
@@ -353,7 +353,7 @@ def test_it_waits_for_other_runs_and_for_an_interrupted_publish(shop: Shop) -> N
     refused(shop, "A publish was interrupted", KEY)
 
 
-def test_a_damaged_object_is_reported_before_anything_is_changed(shop: Shop) -> None:
+def test_forgetting_reports_a_damaged_object_before_anything_is_changed(shop: Shop) -> None:
     for kind in ("snapshots/*.arrow", "mirrors/*/*/*.parquet", "manifest-*.json"):
         path = min((shop.folder / "work" / "shop" / "state").glob(kind))
         whole = path.read_bytes()
@@ -365,7 +365,7 @@ def test_a_damaged_object_is_reported_before_anything_is_changed(shop: Shop) -> 
     assert holding(shop) == nothing()
 
 
-def test_a_key_of_two_sections_wants_the_section_named(shop: Shop) -> None:
+def test_forgetting_a_key_of_two_sections_requires_a_section(shop: Shop) -> None:
     other = shop.keys["sections"]["catalog"] | {"view": True}
     shop.keys["sections"]["other"] = {key: value for key, value in other.items() if key != "alternates"}
     shop.sql("UPDATE pages SET gone = 0, touched = '2026-11-09' WHERE id = ?", KEY)
@@ -381,8 +381,8 @@ def test_a_key_of_two_sections_wants_the_section_named(shop: Shop) -> None:
         shop.forget()
 
 
-def test_a_key_is_of_a_section_that_has_some(shop: Shop, tmp_path: Path) -> None:
-    """Else a typing error would look like success, and the row would stay."""
+def test_forgetting_by_key_requires_a_section_with_keys(shop: Shop, tmp_path: Path) -> None:
+    """Otherwise a misspelled key would look like success, and the row would stay."""
     shop.section("plain", pages(3))
     shop.night(10)
     with pytest.raises(ConfigError, match=r"--section plain: it has no key, only catalog\. Name its"):
@@ -393,7 +393,9 @@ def test_a_key_is_of_a_section_that_has_some(shop: Shop, tmp_path: Path) -> None
         forget_rows(other.load(), other.environment, keys=["3"])
 
 
-def test_the_command_says_what_it_did_and_what_it_can_t_reach(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_forget_says_what_it_did_and_what_it_cannot_reach(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in shop.environment.environ.items():
         monkeypatch.setenv(name, value)
     done = call("state", "forget", shop.path, "--key", KEY)
@@ -422,7 +424,7 @@ def backlogs(draw: st.DrawFn) -> tuple[pa.Table, Waiting, list[int]]:
 
 
 @given(backlogs())
-def test_what_engines_wait_for_is_the_same_without_the_rows(drawn: tuple[pa.Table, Waiting, list[int]]) -> None:
+def test_pending_submissions_are_kept_without_the_forgotten_rows(drawn: tuple[pa.Table, Waiting, list[int]]) -> None:
     changes, waiting, lost = drawn
     gone = np.isin(np.arange(changes.num_rows), lost)
     fewer = changes.filter(pa.array(~gone))

@@ -1,4 +1,4 @@
-"""The form of a run that is triggered: what is filled in is read strictly, and told in the words of the form."""
+"""The trigger form of a run: values are read strictly, and errors use the names of the form."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def asked(site: Site, conf: dict[str, Any] | None) -> Any:
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"airflow/task_span_detail_level": 2}])
-def test_a_run_that_nobody_filled_a_form_for_has_the_defaults(conf: dict[str, Any] | None, site: Site) -> None:
+def test_a_run_without_a_trigger_form_has_the_defaults(conf: dict[str, Any] | None, site: Site) -> None:
     options, now = asked(site, conf)
     assert (options, now) == (tasks.Options(), None)
 
 
-def test_what_is_filled_in_are_the_options_of_the_run(site: Site) -> None:
+def test_values_of_the_trigger_form_become_options_of_the_run(site: Site) -> None:
     conf = {"dry_run": True, "sections": None, "force": ["max_drop"], "reason": "a sale", "now": "2026-11-20T02:00:00Z"}
     options, now = asked(site, conf)
     assert options == tasks.Options(dry_run=True, force=("max_drop",), reason="a sale")
@@ -51,14 +51,16 @@ def test_what_is_filled_in_are_the_options_of_the_run(site: Site) -> None:
         ({"now": "noon"}, "Now noon: expected a time in ISO 8601"),
     ],
 )
-def test_a_mistake_in_it_is_reported_in_its_words(conf: dict[str, Any], said: str, site: Site) -> None:
+def test_an_error_in_the_trigger_form_is_reported_with_the_names_of_the_form(
+    conf: dict[str, Any], said: str, site: Site
+) -> None:
     with pytest.raises(ConfigError) as error:
         asked(site, conf)
     assert said in str(error.value)
     assert "--" not in str(error.value)
 
 
-def test_all_unknown_keys_are_reported_at_once_with_those_that_there_are(site: Site) -> None:
+def test_all_unknown_keys_of_the_trigger_form_are_reported_with_the_existing_ones(site: Site) -> None:
     with pytest.raises(ConfigError) as error:
         asked(site, {"dryrun": True, "forced": [], "full": True})
     first, second, known = error.value.problems

@@ -1,4 +1,4 @@
-"""Classes that hold values: frozen dataclasses in all that others see of them."""
+"""Record classes: frozen dataclasses in everything that is visible from outside."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Other(Frozen):
     y: int = 0
 
 
-def test_they_are_frozen_dataclasses() -> None:
+def test_records_are_frozen_dataclasses() -> None:
     point = Point(1, 2)
 
     assert is_dataclass(point)
@@ -50,23 +50,23 @@ def test_they_are_frozen_dataclasses() -> None:
         ((), {"z": 2}, "Point does not know z and lacks x"),
     ],
 )
-def test_they_take_the_values_of_their_fields_and_no_others(given: Any, named: Any, told: str) -> None:
+def test_records_accept_values_for_their_fields_only(given: Any, named: Any, told: str) -> None:
     with pytest.raises(TypeError) as caught:
         Point(*given, **named)
     assert str(caught.value) == told
 
 
-def test_a_field_for_names_alone_has_no_place() -> None:
+def test_a_keyword_only_field_is_not_positional() -> None:
     with pytest.raises(TypeError, match="Named takes 4 values, not 5"):
         Named(1, 2, "", "", {})  # type: ignore[misc] # that is what is tried
 
 
-def test_each_has_a_default_of_its_own() -> None:
+def test_default_values_are_not_shared() -> None:
     one, other = Named(1), Named(1)
     assert one.of is not other.of
 
 
-def test_what_a_class_does_when_its_values_are_there_is_done() -> None:
+def test_post_init_is_called() -> None:
     class Positive(Point):
         def __post_init__(self) -> None:
             if self.x <= 0:
@@ -90,17 +90,17 @@ def test_what_a_class_does_when_its_values_are_there_is_done() -> None:
         (None, False),
     ],
 )
-def test_two_are_equal_that_are_of_one_class_and_compare_alike(other: Any, same: bool) -> None:
+def test_records_are_equal_if_class_and_compared_fields_are(other: Any, same: bool) -> None:
     assert (Point(1, 2) == other) is same
     assert (Point(1, 2) != other) is not same
     assert not same or hash(other) == hash(Point(1, 2))
 
 
-def test_they_show_what_they_hold_and_no_secret() -> None:
+def test_the_repr_of_a_record_shows_fields_without_secrets() -> None:
     assert repr(Point(1, 2, "a", "hush")) == "Point(x=1, y=2, name='a')"
     assert repr(Named(1, of={"b": 2})) == "Named(x=1, y=0, name='', of={'b': 2})"
 
 
-def test_what_can_not_be_hashed_is_reported_when_it_is_hashed() -> None:
+def test_an_unhashable_record_fails_only_when_it_is_hashed() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(Named(1))

@@ -1,4 +1,4 @@
-"""Gates: what they compare, from when on, and in which words."""
+"""Gates: what they compare, when they apply, and their messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def said(scope: str | None, **values: Any) -> list[str]:
     return [gate.message for gate in evaluate(scope, counts(**values), Gates(), NONE)]
 
 
-def test_each_gate_says_what_it_compares_and_from_when_on_it_applies() -> None:
+def test_each_gate_describes_what_it_compares_and_when_it_applies() -> None:
     dates = Dates(known=10, lost=1, same=Counter({"2026-01-01": 2, "2026-01-02": 2}))
     few = {"published": 10, "largest": 10, "listed": 8, "added": 3, "removed": 2}
     assert said("p", **few, extracted=1_000, rejected=1, carried=9_000, rejected_read=1, dates=dates) == [
@@ -111,7 +111,7 @@ def test_a_gate_is_named_in_the_settings_and_in_the_table_only(name: str) -> Non
     assert naming == {"publish/gates.py", "settings/section.py"}
 
 
-def test_shares_are_reported_as_people_read_them() -> None:
+def test_shares_are_rounded_for_readers() -> None:
     assert [percent(share) for share in (0, 0.0004, 0.155, 0.9994, 1, 12.345)] == [
         "0 %",
         "0 %",
@@ -122,14 +122,14 @@ def test_shares_are_reported_as_people_read_them() -> None:
     ]
 
 
-def test_outcomes_of_sections_are_added_up_for_the_site() -> None:
+def test_outcomes_of_sections_are_added_for_the_site() -> None:
     one = Outcome(Counts(listed=1), 2, Dates(3, 4, Counter(a=5)))
     assert one + one == Outcome(Counts(listed=2), 4, Dates(6, 8, Counter(a=10)))
     assert Outcome() == Outcome(Counts(), 0, Dates(0, 0, Counter()))
     assert (Dates().most, Dates(same=Counter(a=1, b=2)).most) == (("", 0), ("b", 2))
 
 
-def test_a_forced_gate_is_noted_and_the_others_still_hold() -> None:
+def test_a_forced_gate_is_recorded_and_the_others_still_apply() -> None:
     found = evaluate("p", counts(published=100, largest=100, removed=50, listed=0), Gates(), frozenset({"p.max_drop"}))
     assert {gate.name: gate.status for gate in found} == {
         "p.max_drop": "forced",
@@ -141,8 +141,8 @@ def test_a_forced_gate_is_noted_and_the_others_still_hold() -> None:
     }
 
 
-def test_a_slow_bleed_over_a_week_is_seen() -> None:
-    """Four per cent a night are within the limit; the largest set of seven days is not forgotten."""
+def test_a_slow_loss_over_a_week_is_detected() -> None:
+    """Four percent a day is within the limit, but the largest release of seven days counts too."""
     listed = [1_000, 960, 922, 885]
     night = counts(published=listed[2], largest=listed[0], listed=listed[3], removed=37)
     gate = evaluate("p", night, Gates(), NONE)[0]
@@ -150,7 +150,7 @@ def test_a_slow_bleed_over_a_week_is_seen() -> None:
     assert "115 of 1,000 URLs against the largest set of the last seven days (11.5 %, max_drop is 10 %)" in gate.message
 
 
-def test_sets_of_the_same_second_are_of_the_last_week_too(tmp_path: Path) -> None:
+def test_releases_of_the_same_second_belong_to_the_last_week(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     site.night(1)
     site.export("products", pages(95))
@@ -174,7 +174,7 @@ def test_the_site_s_gates_have_no_section_in_their_name() -> None:
 @pytest.mark.parametrize(
     ("most", "total", "warned"), [(90, 100, True), (89, 100, False), (19, 19, False), (20, 20, True), (18, 20, True)]
 )
-def test_dates_that_are_nine_tenths_alike_are_warned_of(most: int, total: int, warned: bool) -> None:
+def test_dates_that_are_nine_tenths_equal_are_a_warning(most: int, total: int, warned: bool) -> None:
     found = one_date("p", {"2026-01-01": most, "2026-01-02": 1}, total)
     assert (found is not None) == warned
     if found:
@@ -186,7 +186,7 @@ EDGES = st.dictionaries(st.sampled_from("abcdef"), st.frozensets(st.sampled_from
 
 
 @given(EDGES)
-def test_receivers_are_written_before_givers_wherever_there_is_such_an_order(gives: dict[str, frozenset[str]]) -> None:
+def test_sections_that_receive_pages_are_written_before_those_that_give_them(gives: dict[str, frozenset[str]]) -> None:
     order = receivers_first("abcdef", gives).keys
     assert sorted(order) == list("abcdef")
     acyclic = {giver: {r for r in receivers if r > giver} for giver, receivers in gives.items()}
@@ -196,7 +196,7 @@ def test_receivers_are_written_before_givers_wherever_there_is_such_an_order(giv
 
 
 @given(EDGES)
-def test_a_giver_is_written_before_a_receiver_only_if_both_are_in_a_circle(gives: dict[str, frozenset[str]]) -> None:
+def test_a_giving_section_is_written_before_a_receiving_one_only_in_a_cycle(gives: dict[str, frozenset[str]]) -> None:
     order = receivers_first("abcdef", gives).keys
     reached = {key: {key} for key in "abcdef"}
     for _ in "abcdef":
@@ -207,7 +207,7 @@ def test_a_giver_is_written_before_a_receiver_only_if_both_are_in_a_circle(gives
             assert order.index(receiver) <= order.index(giver) or giver in reached[receiver]
 
 
-def test_a_forced_drop_is_no_slow_loss_for_the_next_run(tmp_path: Path) -> None:
+def test_a_forced_drop_does_not_count_as_slow_loss_in_the_next_run(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(100))
     site.night(1)
     site.export("p", pages(60))
@@ -217,7 +217,7 @@ def test_a_forced_drop_is_no_slow_loss_for_the_next_run(tmp_path: Path) -> None:
     assert site.night(4).summary.status == "published"
 
 
-def test_a_slow_loss_over_a_week_is_refused_although_no_single_run_is(tmp_path: Path) -> None:
+def test_a_slow_loss_over_a_week_is_refused_though_each_single_run_passes(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(1_000))
     site.night(1)
     for night, listed in enumerate([960, 920, 905], 2):
@@ -227,7 +227,7 @@ def test_a_slow_loss_over_a_week_is_refused_although_no_single_run_is(tmp_path: 
     assert site.night(5).summary.status == "refused"
 
 
-def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:
+def test_a_drop_forced_for_a_section_does_not_refuse_the_whole_site(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(10, start=500))
     site.night(1)
     site.export("p", pages(60))
@@ -239,8 +239,8 @@ def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_pat
     assert site.manifest().forced == ("p.max_drop",)
 
 
-def test_a_refused_run_is_let_through_by_the_gates_that_it_has_shown(tmp_path: Path) -> None:
-    """Whatever sections the site file has by now."""
+def test_a_refused_run_can_be_published_by_forcing_the_gates_it_showed(tmp_path: Path) -> None:
+    """Whatever sections the site file has now."""
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(50, start=500))
     site.night(1)
     site.export("q", pages(25, start=500))
@@ -251,7 +251,7 @@ def test_a_refused_run_is_let_through_by_the_gates_that_it_has_shown(tmp_path: P
     assert done.summary.status == "published"
 
 
-def test_a_growth_that_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:
+def test_growth_forced_for_a_section_does_not_refuse_the_whole_site(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(10, start=500))
     site.night(1)
     site.export("p", pages(350))
@@ -262,8 +262,8 @@ def test_a_growth_that_is_let_through_in_a_section_does_not_stop_the_site_as_wel
     assert site.manifest().forced == ("p.max_growth",)
 
 
-def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path) -> None:
-    """A section that left the site file has no gate of its own."""
+def test_the_gate_of_the_site_catches_drops_of_removed_sections(tmp_path: Path) -> None:
+    """A section removed from the site file has no gate."""
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(100, start=500))
     site.night(1)
     del site.keys["sections"]["q"]
@@ -272,7 +272,7 @@ def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path)
     assert "--force max_drop --reason" in refused.summary.error
 
 
-def test_what_leaves_with_a_section_is_reported(tmp_path: Path) -> None:
+def test_pages_that_leave_with_their_section_are_reported(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(1_000)).section("blog", pages(50, start=5_000))
     site.night(1)
     site.keys["sections"]["articles"] = site.keys["sections"].pop("blog")
@@ -301,7 +301,7 @@ def lastmods(site: TestSite) -> list[str | None]:
     return [entry.lastmod for entry in site.public().entries()]
 
 
-def test_an_export_that_changes_its_form_of_dates_does_not_wipe_them(tmp_path: Path) -> None:
+def test_an_export_with_a_changed_date_format_is_refused_and_removes_no_dates(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(2_000))
     site.night(1)
     before = lastmods(site)
@@ -319,14 +319,14 @@ def test_an_export_that_changes_its_form_of_dates_does_not_wipe_them(tmp_path: P
     assert set(lastmods(site)) == {None}
 
 
-def test_a_column_of_dates_that_is_no_longer_there_is_refused(tmp_path: Path) -> None:
+def test_a_date_column_that_disappears_is_refused(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(100))
     site.night(1)
     site.export("p", pages(100))
     assert "max_undated" in site.night(2).summary.error
 
 
-def test_a_section_that_is_to_have_no_dates_any_more_loses_them_with_a_warning(tmp_path: Path) -> None:
+def test_setting_lastmod_to_none_removes_dates_with_a_warning(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(100))
     site.night(1)
     site.section("p", lastmod="none")
@@ -337,7 +337,7 @@ def test_a_section_that_is_to_have_no_dates_any_more_loses_them_with_a_warning(t
     assert any("remove the lastmod of 100 of 100" in warning for warning in done.summary.warnings)
 
 
-def test_a_table_that_was_loaded_again_does_not_date_every_page_again(tmp_path: Path) -> None:
+def test_a_reloaded_table_with_new_dates_for_every_page_is_refused(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(2_000))
     site.night(1)
     site.export("p", dated(2_000, lambda n: "2026-10-30T03:00:00Z" if n % 4 else DAY.format(n % 28 + 1)))
@@ -350,7 +350,7 @@ def test_a_table_that_was_loaded_again_does_not_date_every_page_again(tmp_path: 
     assert site.night(3, force=("p.max_same_date",), reason="a new template").summary.status == "published"
 
 
-def test_dates_are_asked_of_the_whole_site_too(tmp_path: Path) -> None:
+def test_the_gates_on_dates_apply_to_the_whole_site(tmp_path: Path) -> None:
     site = TestSite(tmp_path)
     for name, start in (("a", 0), ("b", 5_000), ("c", 10_000)):
         site.section(name, [{**row, "lastmod": "2026-09-01"} for row in pages(900, start)])
@@ -364,7 +364,7 @@ def test_dates_are_asked_of_the_whole_site_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", [None, {"fingerprint": ["body"]}])
 def test_ordinary_runs_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> None:
-    """A first publish, a section that comes later, a fifth of the pages changed at once, dates of whole days."""
+    """A first release, a section added later, a fifth of the pages changed at once, dates without time."""
     keys = {} if rule is None else {"lastmod": rule}
     site = TestSite(tmp_path)
     site.section("p", dated(3_000, lambda n: "2026-10-01", body=lambda n: f"{n}"), **keys)
@@ -376,7 +376,7 @@ def test_ordinary_runs_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> Non
     assert {g.status for g in done.summary.gates if g.name.endswith(("max_undated", "max_same_date"))} == {"ok"}
 
 
-def test_views_are_not_asked_about_dates(tmp_path: Path) -> None:
+def test_the_gates_on_dates_ignore_views(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", dated(100))
     site.section("v", dated(100), view=True)
     site.night(1)
@@ -386,8 +386,8 @@ def test_views_are_not_asked_about_dates(tmp_path: Path) -> None:
     assert by_name(done)["v.max_undated"].value == 0
 
 
-def test_what_a_refusal_shows_is_gone_and_has_not_only_moved(tmp_path: Path) -> None:
-    """Far more pages of another folder went over to another section, and are listed there."""
+def test_examples_of_a_refusal_are_removed_pages_rather_than_moved_ones(tmp_path: Path) -> None:
+    """Many more pages of another folder moved to another section, and are listed there."""
     old = [{"loc": f"/old/{n}"} for n in range(60)]
     site = TestSite(tmp_path).section("p", [*pages(40), *old]).section("q", [{"loc": "/q"}])
     site.night(1)
@@ -399,7 +399,7 @@ def test_what_a_refusal_shows_is_gone_and_has_not_only_moved(tmp_path: Path) -> 
     assert "  most of them: /p/… (20)    e.g. https://shop.example/p/000020" in error.splitlines()
 
 
-def test_a_refusal_shows_the_pages_of_a_section_that_is_gone(tmp_path: Path) -> None:
+def test_a_refusal_shows_the_pages_of_a_removed_section(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(40)).section("q", pages(40, 500))
     site.night(1)
     del site.keys["sections"]["p"]
@@ -408,7 +408,7 @@ def test_a_refusal_shows_the_pages_of_a_section_that_is_gone(tmp_path: Path) -> 
     assert "  most of them: /p/… (40)    e.g. https://shop.example/p/000000" in error.splitlines()
 
 
-def test_if_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_reported(tmp_path: Path) -> None:
+def test_if_only_the_site_exceeds_max_rejected_the_reasons_of_all_sections_are_reported(tmp_path: Path) -> None:
     rows = [*pages(35), *({"loc": f"http://other.example/{n}"} for n in range(6))]
     site = TestSite(tmp_path).section("p", rows, gates={"max_rejected": 1}).section("q", [{"loc": "/q"}])
     assert site.night(1).summary.error.splitlines()[:2] == [
@@ -417,7 +417,7 @@ def test_if_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_repor
     ]
 
 
-def test_a_refusal_says_where_most_of_it_is_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
+def test_a_refusal_names_the_largest_part_and_how_to_inspect_and_force_it(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(40, lastmod="2026-10-01")).section("q", [{"loc": "/q"}])
     site.night(1)
     rows = [*pages(35, lastmod=""), *({"loc": f"http://other.example/{n}"} for n in range(5)), {"loc": ""}]
@@ -446,7 +446,7 @@ def test_a_refusal_says_where_most_of_it_is_and_how_to_look_and_to_publish_all_t
 
 
 def news_only(folder: Path, *published: str) -> TestSite:
-    """Return a site whose only section is news, with an article for each date of publication."""
+    """Return a site whose only section is news, with an article for each publication date."""
     site = TestSite(folder)
     rows = [{"loc": f"/n/{n}", "title": f"Article {n}", "date": date} for n, date in enumerate(published)]
     news = {"publication": "The Times", "language": "en"}
@@ -472,7 +472,7 @@ def test_a_site_with_only_views_refuses_an_empty_export(tmp_path: Path) -> None:
     assert len(site.public().entries()) == 2
 
 
-def test_a_view_does_not_count_if_another_section_lists_nothing(tmp_path: Path) -> None:
+def test_pages_of_views_do_not_count_towards_min_urls(tmp_path: Path) -> None:
     site = news_only(tmp_path, "2026-10-31T08:00:00Z").section("p", pages(0), gates={"min_urls": 0})
     (tmp_path / "p.csv").write_text("loc\n")
     assert "the site would list 0 URLs (min_urls is 1)" in site.night(1).summary.error

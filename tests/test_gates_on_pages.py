@@ -48,7 +48,7 @@ def broken(live: Website, *numbers: int, status: int = 404) -> None:
     live.answers |= {f"/p/{n:06}": Answer(status) for n in numbers}
 
 
-def test_a_publish_whose_new_pages_fail_is_refused_and_says_which(tmp_path: Path, live: Website) -> None:
+def test_a_release_with_failing_new_pages_is_refused_and_names_them(tmp_path: Path, live: Website) -> None:
     site = visiting(tmp_path, live).section("p", pages(30))
     assert site.night(1).summary.status == "published"
     site.export("p", pages(60))
@@ -76,7 +76,7 @@ def test_a_publish_whose_new_pages_fail_is_refused_and_says_which(tmp_path: Path
     assert b"Visited new pages" in page.data
 
 
-def test_only_new_pages_are_visited(tmp_path: Path, live: Website) -> None:
+def test_only_new_pages_are_requested(tmp_path: Path, live: Website) -> None:
     site = visiting(tmp_path, live).section("p", pages(30)).section("q", [])
     site.keys["gates"]["min_urls"] = 0
     site.night(1)
@@ -89,7 +89,7 @@ def test_only_new_pages_are_visited(tmp_path: Path, live: Website) -> None:
     assert asked_pages(live) == {"/p/000100", "/p/000101"}
 
 
-def test_a_first_publish_is_visited_too(tmp_path: Path, live: Website) -> None:
+def test_pages_of_a_first_release_are_visited(tmp_path: Path, live: Website) -> None:
     broken(live, *range(100))
     site = visiting(tmp_path, live, sample=40).section("p", pages(100))
     refused = site.night(1)
@@ -99,7 +99,7 @@ def test_a_first_publish_is_visited_too(tmp_path: Path, live: Website) -> None:
     assert len(asked_pages(live)) == 40
 
 
-def test_the_pages_that_are_visited_are_the_same_however_the_run_is_divided(tmp_path: Path, live: Website) -> None:
+def test_the_visited_pages_do_not_depend_on_the_number_of_tasks(tmp_path: Path, live: Website) -> None:
     drawn = []
     for rows in (7, 100):
         live.asked.clear()
@@ -110,7 +110,7 @@ def test_the_pages_that_are_visited_are_the_same_however_the_run_is_divided(tmp_
     assert drawn[0] == drawn[1]
 
 
-def test_pages_that_may_answer_in_a_minute_only_warn(tmp_path: Path, live: Website) -> None:
+def test_temporary_failures_of_pages_are_only_a_warning(tmp_path: Path, live: Website) -> None:
     broken(live, *range(10), status=500)
     site = visiting(tmp_path, live).section("p", pages(50))
     done = site.night(1)
@@ -122,7 +122,7 @@ def test_pages_that_may_answer_in_a_minute_only_warn(tmp_path: Path, live: Websi
     assert done.summary.reasons["p"]["pages"].counts == {"could not be judged: status 500": 10}
 
 
-def test_a_site_that_is_down_does_not_stop_a_publish(tmp_path: Path, live: Website) -> None:
+def test_a_site_that_is_down_does_not_prevent_publishing(tmp_path: Path, live: Website) -> None:
     live.server.server_close()
     site = visiting(tmp_path, live).section("p", pages(50))
     done = site.night(1)
@@ -130,7 +130,7 @@ def test_a_site_that_is_down_does_not_stop_a_publish(tmp_path: Path, live: Websi
     assert by_name(done)["p.pages"].status == "warned"
 
 
-def test_the_gate_on_pages_is_forced_with_a_reason_as_any_other(tmp_path: Path, live: Website) -> None:
+def test_the_gate_on_pages_can_be_forced_with_a_reason(tmp_path: Path, live: Website) -> None:
     broken(live, *range(50))
     site = visiting(tmp_path, live).section("p", pages(50))
     refused = site.night(1, dry_run=True)
@@ -142,7 +142,7 @@ def test_the_gate_on_pages_is_forced_with_a_reason_as_any_other(tmp_path: Path, 
     assert site.manifest().forced == ("p.pages",)
 
 
-def test_a_refused_run_is_visited_again_when_it_is_published(tmp_path: Path, live: Website) -> None:
+def test_pages_of_a_refused_run_are_visited_again_when_it_is_published(tmp_path: Path, live: Website) -> None:
     broken(live, *range(50))
     site = visiting(tmp_path, live).section("p", pages(50))
     refused = site.night(1)
@@ -155,7 +155,7 @@ def test_a_refused_run_is_visited_again_when_it_is_published(tmp_path: Path, liv
     assert done.summary.status == "published"
 
 
-def test_views_are_not_visited(tmp_path: Path, live: Website) -> None:
+def test_pages_of_views_are_not_visited(tmp_path: Path, live: Website) -> None:
     site = visiting(tmp_path, live).section("p", pages(5)).section("v", pages(30, start=100), view=True)
     broken(live, *range(100, 130))
     done = site.night(1)
@@ -164,9 +164,7 @@ def test_views_are_not_visited(tmp_path: Path, live: Website) -> None:
 
 
 @pytest.mark.parametrize("view", [True, False])
-def test_pages_that_another_section_gives_away_leave_the_sample_to_the_new_ones(
-    tmp_path: Path, live: Website, view: bool
-) -> None:
+def test_moved_pages_are_not_sampled_as_new_ones(tmp_path: Path, live: Website, view: bool) -> None:
     site = visiting(tmp_path, live)
     site.section("p", pages(300)).section("q", pages(300 if view else 1, start=0 if view else 900), view=view)
     site.night(1)
@@ -177,7 +175,7 @@ def test_pages_that_another_section_gives_away_leave_the_sample_to_the_new_ones(
     assert by_name(done)["q.pages"].status == "refused"
 
 
-def test_new_pages_of_all_sections_are_asked_of_the_site_together(tmp_path: Path, live: Website) -> None:
+def test_new_pages_of_all_sections_are_visited_together(tmp_path: Path, live: Website) -> None:
     site = visiting(tmp_path, live)
     for n, name in enumerate("abc"):
         site.section(name, pages(10, start=100 * n))
@@ -188,7 +186,7 @@ def test_new_pages_of_all_sections_are_asked_of_the_site_together(tmp_path: Path
     assert "error status: 3    e.g. " in str(refused.summary.error)
 
 
-def test_a_section_can_be_left_out_of_the_visits(tmp_path: Path, live: Website) -> None:
+def test_a_section_can_be_excluded_from_the_visits(tmp_path: Path, live: Website) -> None:
     broken(live, *range(50))
     site = visiting(tmp_path, live).section("p", pages(50), gates={"pages": {"sample": 0}})
     done = site.night(1)
@@ -197,7 +195,7 @@ def test_a_section_can_be_left_out_of_the_visits(tmp_path: Path, live: Website) 
     assert asked_pages(live) == set()
 
 
-def test_without_the_gate_no_page_is_asked_for(tmp_path: Path, live: Website) -> None:
+def test_without_the_gate_on_pages_no_page_is_requested(tmp_path: Path, live: Website) -> None:
     site = TestSite(tmp_path, site=live.root).section("p", pages(50))
     done = site.night(1)
     assert not any(name.endswith("pages") for name in by_name(done))
@@ -210,9 +208,7 @@ def test_without_the_gate_no_page_is_asked_for(tmp_path: Path, live: Website) ->
     unknown=st.integers(0, 60),
     limit=st.sampled_from([0.0, 0.02, 0.5, 1.0]),
 )
-def test_only_bad_pages_refuse_and_only_if_there_are_enough_of_them(
-    bad: int, good: int, unknown: int, limit: float
-) -> None:
+def test_only_enough_bad_pages_refuse_a_run(bad: int, good: int, unknown: int, limit: float) -> None:
     seen = Visited(500, bad + good + unknown, bad + good, bad, unknown)
     (gate,) = (
         gate
@@ -223,14 +219,14 @@ def test_only_bad_pages_refuse_and_only_if_there_are_enough_of_them(
 
 
 @pytest.mark.parametrize(("bad", "status"), [(1, "ok"), (2, "warned"), (3, "refused")])
-def test_bad_pages_warn_from_above_half_of_what_is_allowed(bad: int, status: str) -> None:
+def test_bad_pages_are_a_warning_above_half_the_limit(bad: int, status: str) -> None:
     seen = counts(pages=Visited(500, 100, 100, bad))
     found = evaluate("p", seen, Gates(pages=NewPages(max_bad=0.02)), NONE)
     assert [gate.status for gate in found if gate.name == "p.pages"] == [status]
 
 
 @pytest.mark.parametrize(("unknown", "status"), [(2, "ok"), (3, "warned")])
-def test_pages_that_could_not_be_judged_warn_from_above_what_is_allowed(unknown: int, status: str) -> None:
+def test_pages_that_could_not_be_judged_are_a_warning_above_the_limit(unknown: int, status: str) -> None:
     seen = counts(pages=Visited(500, 100, 100 - unknown, 0, unknown))
     found = evaluate("p", seen, Gates(pages=NewPages(max_bad=0.02)), NONE)
     assert [gate.status for gate in found if gate.name == "p.pages"] == [status]

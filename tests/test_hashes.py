@@ -1,4 +1,4 @@
-"""The hashes that borders and fingerprints rest on: the documented arithmetic, on every layout."""
+"""The hashes behind samples and fingerprints: the documented arithmetic, for every layout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def mix(h: int) -> int:
 
 
 def plain(text: bytes) -> int:
-    """The definition in the module's docstring, one step after the other."""
+    """Return the hash by the definition in the module's docstring, step by step."""
     h = 0x9E3779B97F4A7C15 ^ len(text)
     for at in range(0, len(text), 8):
         h = mix(h ^ int.from_bytes(text[at : at + 8].ljust(8, b"\0"), "little"))
@@ -41,7 +41,7 @@ def test_an_empty_text_has_the_value_that_splitmix64_gives_first() -> None:
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 5), st.booleans())
-def test_the_columnar_hash_is_the_plain_one(texts: list[bytes], start: int, large: bool) -> None:
+def test_hashes_of_columns_equal_the_scalar_definition(texts: list[bytes], start: int, large: bool) -> None:
     kind = pa.large_binary() if large else pa.binary()
     array = pa.array(texts, kind)[start:]
     assert hash64(array).tolist() == [plain(text) for text in texts[start:]]
@@ -53,7 +53,7 @@ def test_the_columnar_hash_is_the_plain_one(texts: list[bytes], start: int, larg
     st.data(),
     st.integers(0, 2),
 )
-def test_texts_of_one_length_or_of_one_beginning_hash_as_any_others(
+def test_texts_of_equal_length_or_prefix_hash_correctly(
     beginning: bytes, rest: st.SearchStrategy[bytes], data: st.DataObject, start: int
 ) -> None:
     texts = [None if end is None else beginning + end for end in data.draw(st.lists(st.none() | rest))]
@@ -62,8 +62,8 @@ def test_texts_of_one_length_or_of_one_beginning_hash_as_any_others(
     assert hash64(array).tolist() == [nulls if text is None else plain(text) for text in texts[start:]]
 
 
-def test_more_rows_than_are_hashed_at_a_time_hash_one_by_one() -> None:
-    """Blocks of one length, and of several, behind one beginning."""
+def test_more_rows_than_one_batch_hash_like_single_rows() -> None:
+    """Blocks of one length, and of several, after a common beginning."""
     texts = [b"https://shop.example/%05d" % at for at in range(40_000)]
     texts += [b"https://shop.example/%s/%d" % (b"x" * (at % 23), at) for at in range(40_000)]
     hashes = hash64(pa.array(texts, pa.binary())).tolist()
@@ -72,12 +72,12 @@ def test_more_rows_than_are_hashed_at_a_time_hash_one_by_one() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20))))
-def test_chunks_and_nulls_do_not_matter(texts: list[str | None]) -> None:
+def test_chunks_and_nulls_do_not_change_hashes(texts: list[str | None]) -> None:
     chunked = pa.chunked_array([pa.array([text], pa.string()) for text in texts], pa.string())
     assert hash64(chunked).tolist() == hash64(pa.array(texts, pa.string())).tolist()
 
 
-def test_what_is_no_text_is_refused() -> None:
+def test_values_that_are_not_text_are_refused() -> None:
     with pytest.raises(TypeError, match="int64"):
         hash64(pa.array([1]))
 
@@ -95,7 +95,7 @@ VALUE = st.one_of(
 
 
 @given(st.lists(VALUE, min_size=2, max_size=30), st.integers(0, 3))
-def test_nested_values_hash_alike_exactly_if_they_are_alike(values: list[object], start: int) -> None:
+def test_nested_values_have_equal_hashes_exactly_if_they_are_equal(values: list[object], start: int) -> None:
     array = pa.array(values, NESTED)
     hashes = hash_column(array).tolist()
     for one, h in zip(values, hashes, strict=True):
@@ -104,7 +104,7 @@ def test_nested_values_hash_alike_exactly_if_they_are_alike(values: list[object]
     assert hash_column(array[start:]).tolist() == hashes[start:]
 
 
-def test_the_order_of_columns_counts_when_they_are_combined() -> None:
+def test_the_combined_hash_depends_on_the_order_of_columns() -> None:
     one, other = hash64(pa.array(["a"])), hash64(pa.array(["b"]))
     assert combine([one, other]).tolist() != combine([other, one]).tolist()
 
@@ -119,10 +119,10 @@ def table(rows: list[tuple[str | None, str | None, int | None]]) -> pa.Table:
 
 
 @given(st.lists(ROW, min_size=1, max_size=20))
-def test_rows_hash_alike_exactly_where_all_their_columns_are_alike(
+def test_rows_have_equal_hashes_exactly_if_all_columns_are_equal(
     rows: list[tuple[str | None, str | None, int | None]],
 ) -> None:
-    """Also where two columns exchange their values, or one has a null and the other nothing."""
+    """Even if two columns exchange their values, or one has a null and the other nothing."""
     hashes = hash_rows(table(rows), {}).tolist()
     assert len(set(hashes)) == len(set(rows))
     assert hash_rows(table(rows).select(["number", "other", "one"]), {}).tolist() == hashes
@@ -130,13 +130,13 @@ def test_rows_hash_alike_exactly_where_all_their_columns_are_alike(
     assert hash_rows(table(rows), known).tolist() == hashes
 
 
-def test_a_column_of_nulls_counts_as_none_at_all() -> None:
+def test_a_column_of_nulls_hashes_like_a_missing_column() -> None:
     rows = table([("a", None, 1), ("b", None, 2)])
     assert hash_rows(rows, {}).tolist() == hash_rows(rows.drop_columns("other"), {}).tolist()
 
 
 @given(st.lists(ROW, max_size=12), st.lists(ROW, max_size=12), st.randoms(use_true_random=False))
-def test_sums_are_those_of_the_same_rows_in_any_order_and_splits_and_of_no_others(
+def test_digests_depend_on_the_rows_but_not_on_order_and_splits(
     rows: list[tuple[str | None, str | None, int | None]],
     others: list[tuple[str | None, str | None, int | None]],
     dice: random.Random,

@@ -1,6 +1,6 @@
-"""What engines hear over several nights: every change that was committed, once, and none that was not.
+"""What engines are sent over several runs: every committed change once, and nothing else.
 
-IndexNow stands for the engines that are told of single URLs, Search Console for those that say what they found.
+IndexNow represents engines that are sent single URLs, Search Console those that report what they found.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class World:
         return Reply(200, file.read_bytes()) if file.is_file() else Reply(404)
 
     def run(self, number: float, *, ping: bool = True, **options: Any) -> Finished:
-        """A run of the n-th night, without its engines."""
+        """Run the site on day n, without its engines."""
         environment = self.site.at(FIRST_NIGHT + timedelta(days=number - 1))
         return run_locally(self.site.load(), Options(ping=ping, **options), environment, jobs=1)
 
@@ -78,19 +78,19 @@ class World:
         return self.hear(self.run(number, **options))
 
     def killed(self, number: float, since: str, writes: int = 0) -> None:
-        """A run that dies at the n-th write from one on whose address has this in it."""
+        """Run the site until it dies at the n-th write, counted from one whose address contains this."""
         self.site.store.die(writes, since=since)
         with pytest.raises(Died):
             self.run(number)
         self.site.store.revive()
 
     def heard(self) -> list[str]:
-        """What IndexNow accepted, in order: the end of each URL."""
+        """Return what IndexNow accepted, in order: the end of each URL."""
         asked = [request for request in self.side.asked("POST", "/indexnow") if not self.down]
         return [url.rpartition("/")[2].lstrip("0") for request in asked for url in request.json["urlList"]]
 
     def read_back(self) -> int:
-        """How often Google was asked what it found."""
+        """Return how often Google was asked for its findings."""
         return len(self.side.asked("GET", "/google"))
 
     def forget(self) -> None:
@@ -98,7 +98,7 @@ class World:
 
 
 def key() -> str:
-    """A private key, made for this test alone."""
+    """A private key, made for this test only."""
     made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     form = serialization.PrivateFormat.TraditionalOpenSSL
     return made.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
@@ -114,7 +114,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.thorough
-def test_an_engine_that_was_down_for_several_runs_gets_each_change_once_it_is_up(world: World) -> None:
+def test_an_engine_that_was_down_for_several_runs_gets_each_change_once(world: World) -> None:
     world.down = True
     for night, changed in ((2, (1,)), (3, (1, 2)), (4, (1, 2)), (5, (1, 2, 3))):  # the fourth changes nothing
         world.pages(100, *changed)
@@ -129,7 +129,7 @@ def test_an_engine_that_was_down_for_several_runs_gets_each_change_once_it_is_up
     assert world.heard() == []
 
 
-def test_a_run_that_was_killed_between_commit_and_ping_is_sent_with_the_next(world: World) -> None:
+def test_changes_of_a_run_killed_before_notifying_are_sent_with_the_next(world: World) -> None:
     world.pages(100, 4)
     world.run(2)  # and no more of it
     world.pages(100, 4, 5)
@@ -139,8 +139,8 @@ def test_a_run_that_was_killed_between_commit_and_ping_is_sent_with_the_next(wor
 
 
 @pytest.mark.parametrize("again", ["the same", "nothing", "another"])
-def test_a_run_that_was_killed_before_its_commit_notifies_nobody(world: World, again: str) -> None:
-    """Its changes are kept by then. The next run has the same source, that of the night before, or another."""
+def test_a_run_killed_before_its_commit_notifies_nobody(world: World, again: str) -> None:
+    """Its changes are stored by then. The next run has the same source, the former one, or another."""
     world.pages(100, 6)
     world.killed(2, "/notification.json", 1)
     assert changes_kept(world)
@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_before_its_commit_notifies_nobody(world: World, a
     assert len(world.heard()) <= 1
 
 
-def test_a_run_that_was_never_committed_is_not_sent_by_hand(world: World) -> None:
+def test_ping_does_not_send_a_run_that_was_never_committed(world: World) -> None:
     world.pages(100, 8)
     first = world.night(2).run_id
     world.pages(100, 8, 9)
@@ -164,7 +164,7 @@ def test_a_run_that_was_never_committed_is_not_sent_by_hand(world: World) -> Non
     assert world.heard() == []
 
 
-def test_by_hand_everything_is_what_is_published_whatever_the_site_file_says_by_now(world: World) -> None:
+def test_ping_all_sends_the_published_pages_even_if_the_site_file_has_changed(world: World) -> None:
     world.site.section("v", pages(10, start=500), view=True)
     world.night(2)
     world.forget()
@@ -175,8 +175,8 @@ def test_by_hand_everything_is_what_is_published_whatever_the_site_file_says_by_
     assert sorted(int(end or 0) for end in world.heard()) == list(range(100))
 
 
-def test_changes_that_a_paused_run_puts_late_are_never_sent(world: World) -> None:
-    """It was taken over, and its process went on for one write."""
+def test_changes_that_an_overtaken_run_writes_late_are_never_sent(world: World) -> None:
+    """It was taken over, and its process made one more write."""
     world.pages(100, 6)
     world.killed(2, "/current.json", 1)
     world.pages(100)
@@ -190,8 +190,8 @@ def test_changes_that_a_paused_run_puts_late_are_never_sent(world: World) -> Non
     assert world.heard() == ["1"]
 
 
-def test_changes_that_an_earlier_release_left_are_sent(world: World) -> None:
-    """It did not record what was committed."""
+def test_pending_changes_written_by_an_earlier_version_are_sent(world: World) -> None:
+    """That version did not record what was committed."""
     world.pages(100, 2)
     world.run(2)
     storage = world.site.state().storage
@@ -203,7 +203,7 @@ def test_changes_that_an_earlier_release_left_are_sent(world: World) -> None:
     assert sorted(world.heard()) == ["2", "3"]
 
 
-def test_later_runs_see_a_run_of_a_fast_clock(world: World) -> None:
+def test_changes_of_a_run_with_a_fast_clock_are_sent_by_later_runs(world: World) -> None:
     """Its id is greater than theirs."""
     world.pages(100, 2)
     world.run(2)
@@ -214,7 +214,7 @@ def test_later_runs_see_a_run_of_a_fast_clock(world: World) -> None:
     assert sorted(world.heard()) == ["2", "3"]
 
 
-def test_an_engine_that_was_notified_by_a_fast_clock_is_notified_again(world: World) -> None:
+def test_an_engine_notified_by_a_run_with_a_fast_clock_is_notified_again(world: World) -> None:
     world.pages(100, 2)
     world.night(400)
     assert world.heard() == ["2"]
@@ -226,7 +226,7 @@ def test_an_engine_that_was_notified_by_a_fast_clock_is_notified_again(world: Wo
     assert world.heard() == ["2"]
 
 
-def test_search_console_is_read_back_on_unchanged_runs_too(world: World) -> None:
+def test_search_console_is_read_back_on_unchanged_runs(world: World) -> None:
     summary = world.night(2)
     assert summary.status == "unchanged"
     assert world.read_back() == 1
@@ -237,7 +237,7 @@ def test_search_console_is_read_back_on_unchanged_runs_too(world: World) -> None
     assert "indexnow" not in summary.engines
 
 
-def test_without_ping_nothing_is_read_back(world: World) -> None:
+def test_with_no_ping_nothing_is_read_back(world: World) -> None:
     world.run(2, ping=False)
     assert world.read_back() == 0
 

@@ -1,4 +1,4 @@
-"""`where:` and `transform:`: a person's own code over the rows, held to its contract."""
+"""`where:` and `transform:`: user code over the rows, with its contract enforced."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def run_with(site: TestSite, hook: str) -> dict[str, int]:
     return site.night(1).summary.sections["p"]
 
 
-def test_a_module_of_the_working_folder_comes_before_others_of_its_name(
+def test_a_hook_module_of_the_working_folder_precedes_others_of_its_name(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("elsewhere", "here"):
@@ -135,13 +135,13 @@ def test_a_module_of_the_working_folder_comes_before_others_of_its_name(
         site.night(1)
 
 
-def test_what_where_drops_is_excluded(site: TestSite) -> None:
+def test_rows_that_do_not_match_where_are_excluded(site: TestSite) -> None:
     site.section("p", where="price::int < 3")
     counts = site.night(1).summary.sections["p"]
     assert (counts.listed, counts.excluded) == (3, 7)
 
 
-def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> None:
+def test_where_uses_renamed_columns_and_null_is_false(site: TestSite) -> None:
     site.section("p", [{"url": "/a", "cost": "1"}, {"url": "/b", "cost": ""}], columns={"loc": "url", "price": "cost"})
     site.keys["sections"]["p"]["where"] = "price::int = 1"
     assert site.night(1).summary.sections["p"].listed == 1
@@ -169,7 +169,7 @@ def test_an_invalid_where_is_reported(site: TestSite, where: str, message: str) 
         site.night(1)
 
 
-def test_a_where_over_many_rows_is_laid_over_the_rows_that_it_is_of(site: TestSite) -> None:
+def test_where_is_applied_to_the_right_rows_across_batches(site: TestSite) -> None:
     rows = pa.table({"loc": [f"/p/{n}" for n in range(400_000)], "n": range(400_000)})
     loaded = site.section("p", where="n % 7 <> 3").load()
     rules = rules_of(loaded, loaded.sections["p"], datetime.now(UTC), None)
@@ -187,11 +187,11 @@ def test_the_time_zone_of_where_is_utc_on_every_machine(site: TestSite, zone: st
     assert [loc[-2:] for loc in site.public().locs()] == ["/b"]
 
 
-def test_a_hook_may_change_the_type_of_the_index(site: TestSite) -> None:
+def test_a_hook_can_change_the_type_of_the_index(site: TestSite) -> None:
     assert run_with(site, "joined").listed == 10
 
 
-def test_rows_that_a_hook_leaves_without_a_loc_are_rejected(site: TestSite) -> None:
+def test_rows_left_without_a_loc_by_a_hook_are_rejected(site: TestSite) -> None:
     site.keys["gates"] = {"max_rejected": 1, "min_urls": 0}
     assert run_with(site, "empty").rejected == 10
 
@@ -206,27 +206,29 @@ def test_rows_that_a_hook_leaves_without_a_loc_are_rejected(site: TestSite) -> N
         ),
     ],
 )
-def test_a_rule_gets_the_names_that_columns_defines(site: TestSite, rule: dict[str, Any], message: str) -> None:
+def test_rules_use_the_names_that_columns_defines(site: TestSite, rule: dict[str, Any], message: str) -> None:
     site.export("p", [{"url": "/a", "price": 1}])
     site.section("p", columns={"loc": "url"}, **rule)
     with pytest.raises(InvalidSource, match=message):
         site.night(1)
 
 
-def test_a_mark_that_a_source_gives_as_text_is_set_unless_it_says_no() -> None:
+def test_text_in_a_flag_column_is_true_unless_it_means_no() -> None:
     unset = ["0", "0.0", "-0", ".0", "0e0", " false ", "F", "", None]
     values = ["1", "0.1", "yes", "1e0", ".", "00:00", *unset]
     assert says_yes(pa.array(values)).tolist() == [True] * 6 + [False] * len(unset)
 
 
-def test_what_a_hook_drops_is_excluded_in_its_name(site: TestSite) -> None:
+def test_rows_dropped_by_a_hook_are_excluded_with_its_name(site: TestSite) -> None:
     counts = run_with(site, "half")
     assert (counts.listed, counts.excluded) == (5, 5)
     assert {entry.loc[-1] for entry in site.public().entries()} == set("02468")
 
 
 @pytest.mark.parametrize("room", [0, 8_000_000, 10**9], ids=["files", "some of both", "memory"])
-def test_a_hook_may_make_a_column_of_some_batches(site: TestSite, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_a_hook_can_add_a_column_in_some_batches_only(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
     monkeypatch.setattr(limits, "RESIDENT_BYTES", room)
     numbers = np.arange(270_000)
     locs = pc.binary_join_element_wise("/p/", pa.array(numbers).cast(pa.string()), "")
@@ -249,7 +251,7 @@ EMPTY_SOURCES = {
 @pytest.mark.parametrize("kind", EMPTY_SOURCES)
 @pytest.mark.parametrize("rule", [{"fingerprint": ["season", "seen"]}, "seen"])
 def test_a_hook_is_not_called_without_rows(site: TestSite, kind: str, rule: Any) -> None:
-    """Its columns, which a rule names, are missing then."""
+    """Its columns, which a rule names, are then missing."""
     EMPTY_SOURCES[kind](site.folder)
     form = {"sql": "csv", "where": "jsonl"}.get(kind, kind)
     source = {form: f"./e.{form}"}
@@ -275,24 +277,24 @@ def test_an_incremental_read_without_rows_does_not_call_a_hook(site: TestSite) -
 
 
 @pytest.mark.parametrize("hook", ["built", "drops_all", "empty_columns"])
-def test_a_hook_may_drop_all_rows_with_their_columns(site: TestSite, hook: str) -> None:
+def test_a_hook_can_drop_all_rows_and_columns(site: TestSite, hook: str) -> None:
     site.section("p", transform=f"shop_hooks:{hook}", lastmod={"fingerprint": ["price"]}, gates={"min_urls": 0})
     counts = site.night(1).summary.sections["p"]
     assert (counts.listed, counts.rejected, counts.excluded) == (0, 0, 10)
 
 
-def test_a_rule_names_the_column_that_a_hook_dropped(site: TestSite) -> None:
+def test_a_column_dropped_by_a_hook_is_reported_with_the_rule_that_reads_it(site: TestSite) -> None:
     site.section("p", transform="shop_hooks:without_price", lastmod={"fingerprint": ["price"]})
     with pytest.raises(InvalidSource, match=r"uses column 'price', which `transform` dropped\. It returned: loc"):
         site.night(1)
 
 
-def test_a_hook_may_change_rows_and_their_order(site: TestSite) -> None:
+def test_a_hook_can_change_rows_and_their_order(site: TestSite) -> None:
     run_with(site, "renamed")
     assert all(loc.endswith("?v=2") for loc in site.public().locs())
 
 
-def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSite) -> None:
+def test_a_rejected_url_has_the_right_source_row_after_a_hook_shuffled_rows(site: TestSite) -> None:
     rows = pages(10, price=1)
     rows[7]["loc"] = "https://elsewhere.example/"
     site.export("p", rows)
@@ -323,7 +325,7 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
         ("leaving", r"transform shop_hooks:leaving raised SystemExit: 5"),
     ],
 )
-def test_a_hook_that_breaks_its_contract_is_reported_with_its_name_column_and_rule(
+def test_an_invalid_result_of_a_hook_is_reported_with_name_column_and_rule(
     site: TestSite, hook: str, message: str
 ) -> None:
     with pytest.raises(InvalidSource, match=f"(?s)section p: {message}"):
@@ -332,7 +334,7 @@ def test_a_hook_that_breaks_its_contract_is_reported_with_its_name_column_and_ru
 
 
 @pytest.mark.parametrize("hook", ["shop_hooks:missing", "no_such_module:f", "shop_hooks:not_a_function"])
-def test_a_hook_that_can_t_be_imported_is_a_mistake_in_the_site_file(site: TestSite, hook: str) -> None:
+def test_a_hook_that_cannot_be_imported_is_an_error_in_the_site_file(site: TestSite, hook: str) -> None:
     site.section("p", transform=hook)
     with pytest.raises(ConfigError, match=r"sections\.p\.transform"):
         site.night(1)

@@ -1,4 +1,4 @@
-"""Text of a source acts on no terminal, log or CI service: every subcommand and output over hostile values."""
+"""Text of a source cannot control a terminal, log or CI service: every subcommand and output with hostile values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def both(*arguments: object) -> Iterator[str]:
-    """Call the command for people and with --json. Yield what is shown, and check that nothing of it acts."""
+    """Call the command with and without --json. Yield its output after checking that nothing in it is active."""
     for extra in ((), ("--json",)):
         done = call(*arguments, *extra)
         for stream, text in (("stdout", done.out), ("stderr", done.err)):
@@ -95,17 +95,17 @@ def both(*arguments: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_output_holds_a_character_or_a_line_that_acts(site: Path, name: str) -> None:
+def test_no_output_has_control_characters_or_forged_lines(site: Path, name: str) -> None:
     command, *options = RUNS[name]
     assert any(both(*command.split(), site, *options))
 
 
-def test_every_subcommand_is_called_with_hostile_values() -> None:
+def test_every_subcommand_is_tested_with_hostile_values() -> None:
     tried = {words[0] for words in RUNS.values()} | {"init", "check", "schema"}
     assert set(commands()) - tried == set()
 
 
-def test_no_page_of_a_report_holds_a_character_that_acts(site: Path) -> None:
+def test_no_report_page_has_active_characters(site: Path) -> None:
     pages = [path.read_text("utf-8") for path in site.parent.glob("work/shop/reports/*/report.html")]
     assert any("sold out" in page for page in pages)
     assert [ACTS.findall(page) for page in pages] == [[]] * len(pages)
@@ -116,7 +116,7 @@ def test_no_page_of_a_report_holds_a_character_that_acts(site: Path) -> None:
     ["{csv: missing.csv}", "{csv: names.csv}", "{jsonl: nested.jsonl}", "{jsonl: broken.jsonl}", "{csv: '*.csv'}"],
 )
 @pytest.mark.parametrize("command", ["run", "validate --connect", "init"])
-def test_no_message_about_a_source_acts(tmp_path: Path, source: str, command: str) -> None:
+def test_no_message_about_a_source_has_control_characters(tmp_path: Path, source: str, command: str) -> None:
     write_csv(tmp_path / "names.csv", [f"url{HOSTILE}", f"x{HOSTILE}"], ["a", "b"])
     write_csv(tmp_path / f"{FILE}.csv", ["loc"], ["/a"])
     (tmp_path / "nested.jsonl").write_text(json.dumps({"loc": "/a", "lastmod": {HOSTILE: 1}}) + "\n")
@@ -132,7 +132,7 @@ def test_no_message_about_a_source_acts(tmp_path: Path, source: str, command: st
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "validate --connect", "status", "explain", "history", "ping"])
-def test_no_message_about_a_site_file_acts(tmp_path: Path, command: str) -> None:
+def test_no_message_about_a_site_file_has_control_characters(tmp_path: Path, command: str) -> None:
     path = tmp_path / f"{FILE}.yaml"
     path.write_text(
         f"site: {json.dumps(LOC + HOSTILE)}\n{json.dumps(HOSTILE)}: 1\nsections: {{{json.dumps(HOSTILE)}: "
@@ -145,7 +145,7 @@ def test_no_message_about_a_site_file_acts(tmp_path: Path, command: str) -> None
     assert any(both(first, tmp_path / f"no{FILE}.yaml", *more, *options))
 
 
-def test_no_message_of_a_database_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_of_a_database_has_control_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sqlite3.connect(tmp_path / "shop.db") as connection:
         connection.execute(f'CREATE TABLE "t{HOSTILE}" (loc TEXT, "m{HOSTILE}" TEXT)')
         connection.execute(f'INSERT INTO "t{HOSTILE}" VALUES (?, ?)', (f"/a{HOSTILE}", HOSTILE))
@@ -182,7 +182,7 @@ def hostile_sitemaps(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_report_of_a_check_acts(tmp_path: Path, form: str) -> None:
+def test_no_report_of_check_has_control_characters(tmp_path: Path, form: str) -> None:
     for path in hostile_sitemaps(tmp_path):
         page = tmp_path / "report.html"
         at = ("--at", f"{LOC}/", "--html", page, "--by-file", "--examples", "all")
@@ -216,7 +216,7 @@ def test_no_cell_of_listed_urls_is_a_formula(tmp_path: Path) -> None:
         "".join
     )
 )
-def test_encoded_text_acts_nowhere_and_json_stays_the_same(text: str) -> None:
+def test_escaped_text_has_no_control_characters_and_json_keeps_its_value(text: str) -> None:
     for shown in (visible(text), visible_lines(text), visible_json({"a": text}), visible_json(text, ascii_only=True)):
         assert ACTS.findall(shown) == []
         assert CI.findall(shown) == []
@@ -225,10 +225,10 @@ def test_encoded_text_acts_nowhere_and_json_stays_the_same(text: str) -> None:
     assert all(not line or line.startswith(" ") for line in visible_lines(text).split("\n")[1:])
 
 
-def test_lines_of_a_value_are_no_messages_of_their_own() -> None:
+def test_line_breaks_in_a_value_cannot_forge_messages() -> None:
     assert visible_lines("no file a\nPublished  run 1") == "no file a\n  Published  run 1"
 
 
-def test_schema_names_a_hostile_argument_in_one_line(tmp_path: Path) -> None:
+def test_schema_reports_a_hostile_argument_in_one_line(tmp_path: Path) -> None:
     done: Any = call("schema", HOSTILE)
     assert (done.code, ACTS.findall(done.err), CI.findall(done.err)) == (2, [], [])

@@ -1,4 +1,4 @@
-"""The policies of docs/how-to/iam.md are what runs need: enough for every request, and no action that none needs."""
+"""The policies of docs/how-to/iam.md: sufficient for every request, and without an action that no request needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Need = tuple[str, str]
 
 
 def needs(seen: Seen) -> Iterator[Need]:
-    """What a request has to be allowed, by the table of actions of the S3 API.
+    """Return the permissions of a request, by the table of actions of the S3 API.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
     """
@@ -62,7 +62,7 @@ def needs(seen: Seen) -> Iterator[Need]:
 
 @dataclass
 class Policy:
-    """A policy of the page, as pairs of patterns."""
+    """Return a policy of the page, as pairs of patterns."""
 
     name: str
     grants: list[Need] = field(init=False)
@@ -110,7 +110,7 @@ def export(s3: S3Server, folder: Path, rows: int) -> None:
 
 
 def done(*arguments: object, code: int = 0) -> str:
-    """What the command printed, which ended as it was to end."""
+    """Call the command, which must end with this code; return its output."""
     found = call(*arguments)
     assert found.code == code, found.out + found.err
     return found.out
@@ -118,14 +118,14 @@ def done(*arguments: object, code: int = 0) -> str:
 
 @pytest.fixture
 def recorded(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    """Every request that the command sends."""
+    """Record every request of the command."""
     with fault_proxy(s3.endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         yield proxy
 
 
 def live(s3: S3Server, site: Path) -> None:
-    """Nights of all kinds: refused, adopting, quiet, forced, deleting; a rollback and what is done by hand."""
+    """Run the site in every way: refused, adopting, unchanged, forced, deleting; a rollback and manual commands."""
     s3.client().put_object(Bucket="shop-public", Key="sitemaps/sitemap.xml", Body=b"<old/>")
     s3.client().put_object(Bucket="shop-public", Key="robots.txt", Body=b"User-agent: *\n")
     done("validate", "--connect", site)
@@ -141,9 +141,7 @@ def live(s3: S3Server, site: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
-    s3: S3Server, site: Path, recorded: FaultProxy
-) -> None:
+def test_the_policy_of_the_job_allows_exactly_what_runs_request(s3: S3Server, site: Path, recorded: FaultProxy) -> None:
     live(s3, site)
     needed = {need for seen in recorded.seen for need in needs(seen)}
     deleted = {resource for action, resource in needed if action == "s3:DeleteObject"}
@@ -154,7 +152,7 @@ def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
 
 
 @pytest.mark.thorough
-def test_the_policy_of_readers_allows_to_look_things_up_and_nothing_else(
+def test_the_policy_of_readers_allows_exactly_what_read_only_commands_request(
     s3: S3Server, site: Path, recorded: FaultProxy
 ) -> None:
     export(s3, site.parent, 10)
@@ -170,7 +168,9 @@ def test_the_policy_of_readers_allows_to_look_things_up_and_nothing_else(
     assert policy.exceeds(needed) == []
 
 
-def test_a_store_that_hides_what_is_missing_is_named_for_it(s3: S3Server, site: Path, recorded: FaultProxy) -> None:
+def test_a_store_that_answers_403_for_missing_objects_is_reported(
+    s3: S3Server, site: Path, recorded: FaultProxy
+) -> None:
     """The page says why `s3:ListBucket` is there."""
     recorded.always(Fault("answer", 403, "AccessDenied"), contains="shop-private")
     found = call("run", site)

@@ -1,4 +1,4 @@
-"""Every module can be imported, in any interpreter, without a warning that something is deprecated."""
+"""Every module can be imported, in any interpreter, without deprecation warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(count)
 """
 
 
-def test_every_module_is_imported_without_a_warning_of_deprecation() -> None:
+def test_every_module_is_imported_without_deprecation_warnings() -> None:
     command = [sys.executable, "-B", "-c", IMPORT_ALL]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

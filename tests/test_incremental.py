@@ -1,4 +1,4 @@
-"""A SELECT that names `:since` yields only what changed; a mirror of the source makes every night a full night."""
+"""A SELECT with `:since` yields only changed rows; with the mirror of the source, every run sees all rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def site(tmp_path: Path) -> Catalog:
 # --- what is read, and what is listed -----------------------------------------------------------------
 
 
-def test_rows_that_were_not_read_are_those_of_the_mirror(site: Catalog) -> None:
+def test_rows_that_were_not_read_come_from_the_mirror(site: Catalog) -> None:
     site.night(1)
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00:00' WHERE id = 7")
     site.sql("INSERT INTO pages (id, loc, lastmod, touched) VALUES (900, '/p/new', '2026-11-01', '2026-11-01T13:00')")
@@ -35,7 +35,7 @@ def test_rows_that_were_not_read_are_those_of_the_mirror(site: Catalog) -> None:
     assert entries[f"{SHOP}/pages/008"].lastmod == "2026-10-01"
 
 
-def test_rows_of_the_mirror_that_can_not_be_listed_were_not_read_tonight(site: Catalog) -> None:
+def test_the_gate_on_rejected_rows_counts_rows_of_the_mirror(site: Catalog) -> None:
     site.table("many", 3_000)
     site.read("many", SELECT.replace("pages", "many"))
     site.sql("UPDATE many SET loc = 'ftp://elsewhere' WHERE id < 140")
@@ -48,8 +48,8 @@ def test_rows_of_the_mirror_that_can_not_be_listed_were_not_read_tonight(site: C
 
 
 @pytest.mark.parametrize("touched", ["1970-01-01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"])
-def test_rows_dated_at_the_beginning_of_time_are_read_whenever_everything_is(site: Catalog, touched: str) -> None:
-    """A default of many databases; `:since` of a full read must lie before it."""
+def test_rows_with_a_default_timestamp_of_the_distant_past_are_read_by_full_reads(site: Catalog, touched: str) -> None:
+    """A default value in many databases; `:since` of a full read must be earlier."""
     site.sql("UPDATE pages SET touched = ? WHERE id < 10", touched)
     site.night(1)
     assert len(site.locs()) == 100
@@ -60,7 +60,7 @@ def test_rows_dated_at_the_beginning_of_time_are_read_whenever_everything_is(sit
     assert len(site.locs()) == 100
 
 
-def test_a_row_that_is_read_to_be_excluded_leaves_the_set_and_comes_back(site: Catalog) -> None:
+def test_a_page_leaves_when_its_changed_row_is_excluded_and_returns_later(site: Catalog) -> None:
     site.night(1)
     site.sql("UPDATE pages SET exclude = 'sold out', touched = '2026-11-01T12:00:00' WHERE id = 7")
     counts = site.night(2).summary.sections["pages"]
@@ -71,7 +71,7 @@ def test_a_row_that_is_read_to_be_excluded_leaves_the_set_and_comes_back(site: C
     assert site.night(4).summary.sections["pages"].added == 1
 
 
-def test_a_renamed_row_takes_its_old_url_down(site: Catalog) -> None:
+def test_a_row_with_a_changed_url_removes_the_old_url(site: Catalog) -> None:
     site.night(1)
     site.sql("UPDATE pages SET loc = '/pages/seven', touched = '2026-11-01T12:00:00' WHERE id = 7")
     counts = site.night(2).summary.sections["pages"]
@@ -79,8 +79,8 @@ def test_a_renamed_row_takes_its_old_url_down(site: Catalog) -> None:
     assert "/pages/007" not in site.locs()
 
 
-def test_text_that_says_no_deletes_nothing(site: Catalog) -> None:
-    """SQLite yields a column as text where one of its values is."""
+def test_text_that_means_no_in_the_deleted_column_deletes_nothing(site: Catalog) -> None:
+    """SQLite yields a column as text if one of its values is text."""
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.sql("UPDATE pages SET gone = 'yes' WHERE id = 7")
     site.sql("UPDATE pages SET gone = 'false' WHERE id = 8")
@@ -88,7 +88,7 @@ def test_text_that_says_no_deletes_nothing(site: Catalog) -> None:
     assert site.locs() == {f"/pages/{n:03}" for n in range(100) if n != 7}
 
 
-def test_a_deleted_row_goes_and_leaves_the_page_to_its_other_rows(site: Catalog) -> None:
+def test_a_page_of_a_deleted_row_stays_if_another_row_has_it(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.sql("UPDATE pages SET loc = '/pages/006' WHERE id = 7")
     site.night(1)
@@ -103,7 +103,7 @@ def test_a_deleted_row_goes_and_leaves_the_page_to_its_other_rows(site: Catalog)
     assert (counts.extracted, counts.carried, counts.excluded) == (0, 98, 0), "it is told of once, and not kept"
 
 
-def test_the_older_row_of_a_page_touched_alone_does_not_move_its_date_back(site: Catalog) -> None:
+def test_reading_only_the_older_row_of_a_page_does_not_move_its_date_back(site: Catalog) -> None:
     site.sql("UPDATE pages SET loc = '/pages/006', lastmod = '2026-10-20' WHERE id = 7")
     site.night(1)
     site.sql("UPDATE pages SET touched = '2026-11-01T12:00:00' WHERE id = 6")
@@ -111,7 +111,7 @@ def test_the_older_row_of_a_page_touched_alone_does_not_move_its_date_back(site:
     assert site.public().by_loc()[f"{SHOP}/pages/006"].lastmod == "2026-10-20"
 
 
-def test_a_page_that_an_earlier_section_takes_and_gives_back_is_listed_again(site: Catalog) -> None:
+def test_a_page_that_an_earlier_section_takes_and_returns_is_listed_again(site: Catalog) -> None:
     site.table("offers", 3)
     site.keys["sections"] = {}
     site.read("offers", SELECT.replace("pages", "offers"))
@@ -127,7 +127,7 @@ def test_a_page_that_an_earlier_section_takes_and_gives_back_is_listed_again(sit
 
 
 def _files(site: Catalog, loc: str) -> list[str]:
-    """The sections that list a page."""
+    """Return the sections that list a page."""
     return [entry.file.split("-")[1] for entry in site.public().entries() if entry.loc == f"{SHOP}{loc}"]
 
 
@@ -143,7 +143,7 @@ def test_two_sections_that_overlap_never_list_a_page_twice(site: Catalog) -> Non
         assert len(locs) == len(set(locs)) == 109
 
 
-def test_a_run_without_changes_is_unchanged_and_moves_the_generation(site: Catalog) -> None:
+def test_a_run_without_changes_advances_the_version_of_the_mirror(site: Catalog) -> None:
     site.night(1)
     before = site.state().current().mirrors["pages"]
     assert site.night(2).summary.status == "unchanged"
@@ -156,7 +156,7 @@ def _mirror(site: Catalog, key: str) -> Mirror:
     return read_mirror(site.state().storage, key)
 
 
-def test_what_is_read_again_within_the_overlap_is_the_same_row(site: Catalog) -> None:
+def test_rows_read_again_within_the_overlap_are_not_counted_as_changed(site: Catalog) -> None:
     site.night(1)
     site.sql("UPDATE pages SET touched = '2026-11-02T01:30' WHERE id = 7")
     assert site.night(2).summary.sections["pages"].extracted == 1
@@ -188,7 +188,9 @@ def test_a_row_without_a_key_is_rejected(site: Catalog, null: str) -> None:
     ],
     ids=["where", "no lastmod", "timezone"],
 )
-def test_a_changed_rule_reaches_rows_that_were_not_read(site: Catalog, change: dict[str, Any], expected: int) -> None:
+def test_a_changed_rule_applies_to_rows_that_were_not_read(
+    site: Catalog, change: dict[str, Any], expected: int
+) -> None:
     if "timezone" in str(change):
         site.sql("UPDATE pages SET lastmod = '2026-10-01 12:00:00'")
         site.keys["sections"]["pages"]["lastmod"] = {"column": "lastmod", "timezone": "UTC"}
@@ -204,7 +206,7 @@ def test_a_changed_rule_reaches_rows_that_were_not_read(site: Catalog, change: d
 
 
 @pytest.mark.parametrize("urls", [{"exclude": ["/pages/00*"]}, {"respect_robots": True}], ids=["exclude", "robots"])
-def test_changed_rules_of_the_site_reach_rows_that_were_not_read(site: Catalog, urls: dict[str, Any]) -> None:
+def test_changed_rules_of_the_site_apply_to_rows_that_were_not_read(site: Catalog, urls: dict[str, Any]) -> None:
     site.keys["gates"] = {"max_drop": 1}
     site.night(1)
     robots = site.folder / "public" / "robots.txt"
@@ -213,7 +215,7 @@ def test_changed_rules_of_the_site_reach_rows_that_were_not_read(site: Catalog, 
     assert site.night(2).summary.sections["pages"].removed == 10
 
 
-def test_a_changed_priority_reaches_every_row_of_a_file_that_is_rewritten(site: Catalog) -> None:
+def test_a_changed_priority_applies_to_every_row_of_a_rewritten_file(site: Catalog) -> None:
     site.night(1)
     site.keys["sections"]["pages"]["priority"] = 0.3
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 7")
@@ -231,7 +233,7 @@ def test_a_percentile_ranks_all_rows(site: Catalog) -> None:
     assert by_loc[f"{SHOP}/pages/001"].priority == "0.0"
 
 
-def test_links_of_a_cluster_stay_on_a_quiet_run(site: Catalog) -> None:
+def test_links_of_a_cluster_stay_in_a_run_without_changes(site: Catalog) -> None:
     site.sql("UPDATE pages SET pair = 'p' || (id / 2), lang = iif(id % 2, 'de', 'en')")
     site.read(
         "pages",
@@ -246,7 +248,7 @@ def test_links_of_a_cluster_stay_on_a_quiet_run(site: Catalog) -> None:
     assert site.public().by_loc()[f"{SHOP}/pages/006"].alternates["de"] == f"{SHOP}/seite/sieben"
 
 
-def test_a_fingerprint_over_runs_that_read_nothing(site: Catalog) -> None:
+def test_fingerprints_keep_dates_over_runs_that_read_nothing(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, sold FROM pages", lastmod={"fingerprint": ["sold"]})
     site.night(1)
     site.night(2)
@@ -259,7 +261,7 @@ def test_a_fingerprint_over_runs_that_read_nothing(site: Catalog) -> None:
     assert by_loc[f"{SHOP}/pages/008"].lastmod is None
 
 
-def test_a_view_is_read_incrementally(site: Catalog) -> None:
+def test_a_view_can_be_read_incrementally(site: Catalog) -> None:
     site.read("news", SELECT, view=True)
     site.night(1)
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 7")
@@ -270,7 +272,7 @@ def test_a_view_is_read_incrementally(site: Catalog) -> None:
 # --- keys ---------------------------------------------------------------------------------------------
 
 
-def test_since_without_a_key_is_refused_with_the_line_to_write(site: Catalog) -> None:
+def test_since_without_a_key_is_refused_with_the_setting_to_add(site: Catalog) -> None:
     del site.keys["sections"]["pages"]["from"]["key"]
     with pytest.raises(
         ConfigError, match=r"pages: the SELECT names :since.*\n  from: \{database: catalog, …, key: id\}"
@@ -280,13 +282,13 @@ def test_since_without_a_key_is_refused_with_the_line_to_write(site: Catalog) ->
     assert "key: id" in str(problem)
 
 
-def test_a_key_that_the_source_does_not_yield(site: Catalog) -> None:
+def test_a_key_column_missing_in_the_source_is_reported(site: Catalog) -> None:
     site.read("pages", source={"key": "sku"})
     with pytest.raises(InvalidSource, match=r"pages: key names column 'sku'.*It has: id, loc, lastmod, exclude"):
         site.night(1)
 
 
-def test_a_deleted_column_that_the_source_does_not_yield(site: Catalog) -> None:
+def test_a_deleted_column_missing_in_the_source_is_reported(site: Catalog) -> None:
     site.read("pages", source={"deleted": "gone"})
     with pytest.raises(
         InvalidSource, match=r"deleted: the source has no column 'gone'. It has: id, loc, lastmod, exclude"
@@ -294,7 +296,7 @@ def test_a_deleted_column_that_the_source_does_not_yield(site: Catalog) -> None:
         site.night(1)
 
 
-def test_a_deleted_column_that_comes_or_goes_reaches_every_row(site: Catalog) -> None:
+def test_adding_or_removing_the_deleted_setting_applies_to_every_row(site: Catalog) -> None:
     site.sql("UPDATE pages SET gone = 1 WHERE id < 3")
     site.read("pages", "SELECT id, loc, gone FROM pages")
     site.night(1)
@@ -305,7 +307,7 @@ def test_a_deleted_column_that_comes_or_goes_reaches_every_row(site: Catalog) ->
         assert f"section pages is read in full: its deleted column {change}" in site.lines
 
 
-def test_two_rows_of_a_key_are_refused_with_both(site: Catalog) -> None:
+def test_two_rows_with_the_same_key_are_refused_and_both_shown(site: Catalog) -> None:
     site.sql("INSERT INTO pages (id, loc, touched) VALUES (7, '/pages/other', '2026-10-01')")
     with pytest.raises(InvalidSource) as refused:
         site.night(1)
@@ -315,7 +317,7 @@ def test_two_rows_of_a_key_are_refused_with_both(site: Catalog) -> None:
     assert "loc: /pages/other" in message
 
 
-def test_a_row_that_a_join_repeats_is_one_row(site: Catalog) -> None:
+def test_identical_rows_repeated_by_a_join_count_as_one(site: Catalog) -> None:
     site.sql("INSERT INTO pages SELECT * FROM pages WHERE id = 7")
     counts = site.night(1).summary.sections["pages"]
     assert (counts.extracted, counts.listed, counts.duplicates) == (101, 100, 1)
@@ -324,10 +326,10 @@ def test_a_row_that_a_join_repeats_is_one_row(site: Catalog) -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [(None, "2026-10-05"), ("2026-10-05", None), ("2026-10-02", "2026-10-05")]
 )
-def test_of_a_row_that_two_splits_gave_the_newest_is_taken(
+def test_of_a_row_read_by_two_splits_the_newest_version_is_used(
     site: Catalog, first: str | None, second: str | None
 ) -> None:
-    """It was changed, and moved from one range of the split column to the other, while the table was read."""
+    """It changed, and moved from one range of the split column to the other, during the read."""
     site.read("pages", "SELECT id, loc, lastmod, sold FROM pages", source={"split": {"column": "sold", "parts": 2}})
     for at, date in ((0, first), (99, second)):
         site.sql(
@@ -349,7 +351,7 @@ def test_of_a_row_that_two_splits_gave_the_newest_is_taken(
         ({"params": {"brand": "x"}}, "the params of its SELECT are others"),
     ],
 )
-def test_another_question_is_asked_from_the_start(site: Catalog, change: dict[str, Any], because: str) -> None:
+def test_a_changed_query_or_parameter_is_read_in_full(site: Catalog, change: dict[str, Any], because: str) -> None:
     site.read("pages", f"{SELECT}{CHANGED} AND :brand IS NOT NULL", changed="", source={"params": {"brand": "y"}})
     if "query" not in change:
         site.night(1)
@@ -363,7 +365,7 @@ def test_another_question_is_asked_from_the_start(site: Catalog, change: dict[st
     assert site.night(3).summary.sections["pages"].extracted == 0
 
 
-def test_columns_that_come_and_go_are_read_from_the_start(site: Catalog) -> None:
+def test_added_or_removed_columns_cause_a_full_read(site: Catalog) -> None:
     site.read("pages", "SELECT * FROM pages")
     site.night(1)
     site.sql("ALTER TABLE pages ADD COLUMN stock INTEGER")
@@ -371,7 +373,7 @@ def test_columns_that_come_and_go_are_read_from_the_start(site: Catalog) -> None
     assert "section pages is read in full: its SELECT yields other columns: stock" in site.lines
 
 
-def test_a_column_that_changes_its_type_is_read_from_the_start(site: Catalog) -> None:
+def test_a_column_that_changes_its_type_causes_a_full_read(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, sold FROM pages", lastmod={"fingerprint": ["sold"]})
     site.night(1)
     site.sql("UPDATE pages SET sold = 'many', touched = '2026-11-01T12:00' WHERE id = 7")
@@ -381,8 +383,8 @@ def test_a_column_that_changes_its_type_is_read_from_the_start(site: Catalog) ->
     assert any("its column sold was double and is string" in line for line in site.lines)
 
 
-def test_a_number_that_the_type_of_the_others_can_not_hold_is_reported(site: Catalog) -> None:
-    """A column of SQLite has the type of what was read of it: here whole numbers, and then one that is not whole."""
+def test_a_number_beyond_the_type_of_the_mirror_is_reported(site: Catalog) -> None:
+    """A SQLite column has the type of the values read: here integers, and then one that is not."""
     site.sql("ALTER TABLE pages ADD COLUMN mark")
     site.sql("UPDATE pages SET mark = id + (1 << 60)")
     site.read("pages", "SELECT id, loc, mark FROM pages", lastmod={"fingerprint": ["mark"]})
@@ -398,7 +400,7 @@ def test_a_number_that_the_type_of_the_others_can_not_hold_is_reported(site: Cat
 # --- full reads and drift -----------------------------------------------------------------------------
 
 
-def test_a_full_read_tells_what_the_watermark_did_not_show(site: Catalog) -> None:
+def test_a_full_read_reports_rows_that_incremental_reads_missed(site: Catalog) -> None:
     site.night(1)
     site.sql("DELETE FROM pages WHERE id = 7")
     site.sql("UPDATE pages SET lastmod = '2026-10-30' WHERE id = 8")
@@ -417,7 +419,7 @@ def test_a_full_read_tells_what_the_watermark_did_not_show(site: Catalog) -> Non
 
 
 @pytest.mark.parametrize("sold", ["NULL", "'many'"])
-def test_a_full_read_compares_what_a_column_that_holds_other_types_now_can_show(site: Catalog, sold: str) -> None:
+def test_a_full_read_finds_stale_rows_despite_changed_column_types(site: Catalog, sold: str) -> None:
     site.read("pages", "SELECT id, loc, sold FROM pages")
     site.night(1)
     site.sql(f"UPDATE pages SET sold = {sold}")
@@ -427,13 +429,13 @@ def test_a_full_read_compares_what_a_column_that_holds_other_types_now_can_show(
     assert drift.stale == (100 if sold == "NULL" else 1)
 
 
-def test_everything_is_read_when_full_every_is_over(site: Catalog) -> None:
+def test_everything_is_read_after_full_every(site: Catalog) -> None:
     read = [site.night(night).summary.sections["pages"].extracted for night in range(1, 17)]
     assert [night for night, rows in enumerate(read, 1) if rows] == [1, 8, 15]
     assert any("the last full read was 2026-11-01T02:00:00Z" in line for line in site.lines)
 
 
-def test_a_try_with_a_limit_leaves_the_mirror_alone(site: Catalog) -> None:
+def test_a_run_with_a_limit_does_not_change_the_mirror(site: Catalog) -> None:
     site.night(1)
     before = site.state().current().mirrors
     assert site.night(2, limit=10, dry_run=True).summary.sections["pages"].extracted == 10

@@ -1,4 +1,4 @@
-"""What `init` takes columns for, by their values."""
+"""Which columns `init` recognizes, by their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def table(count: int = 40, **columns: Any) -> pa.Table:
-    """A column for each function of a row's number, or list."""
+    """Return a table with a column for each list, or function of a row's number."""
     values = {name.replace("_", " "): column for name, column in columns.items()}
     return pa.table({k: [v(n) for n in range(count)] if callable(v) else v for k, v in values.items()})
 
@@ -34,12 +34,12 @@ def table(count: int = 40, **columns: Any) -> pa.Table:
         ({"url": lambda n: None if n % 2 else f"/p/{n}", "y": lambda n: f"/q/{n}"}, ("y", "path")),
     ],
 )
-def test_addresses(columns: dict[str, Any], expected: tuple[str, str] | None) -> None:
+def test_the_column_of_urls_is_found(columns: dict[str, Any], expected: tuple[str, str] | None) -> None:
     found = find(table(**columns), NOW).address
     assert (None if found is None else (found.column, found.form)) == expected
 
 
-def test_of_addresses_on_two_hosts_those_of_the_site_are_meant() -> None:
+def test_of_two_url_columns_the_one_on_a_single_host_is_chosen() -> None:
     rows = table(a=lambda n: f"https://a.example/{n}", b=lambda n: f"https://{'bc'[n % 2]}.example/{n}")
     one = find(rows, NOW).address
     assert one is not None
@@ -71,7 +71,7 @@ def test_of_addresses_on_two_hosts_those_of_the_site_are_meant() -> None:
         (["2026", "2025"], None),
     ],
 )
-def test_dates(values: list[Any], rule: dict[str, str] | None) -> None:
+def test_the_column_of_dates_is_found(values: list[Any], rule: dict[str, str] | None) -> None:
     name = "datum" if isinstance(values[0], float) and values[0] > 40_000 else "d"
     found = find(table(**{name: values}), NOW).dates
     assert (None if found is None else found.rule) == rule
@@ -91,28 +91,28 @@ def test_the_date_of_the_last_change_is_no_earlier_than_the_others() -> None:
     assert found.column == "stand"
 
 
-def test_of_dates_that_are_alike_the_name_decides() -> None:
+def test_of_equal_date_columns_the_name_decides() -> None:
     rows = table(created=lambda n: f"2026-01-{n % 28 + 1:02}", updated=lambda n: f"2026-01-{n % 28 + 1:02}")
     found = find(rows, NOW).dates
     assert found is not None
     assert found.column == "updated"
 
 
-def test_one_date_in_all_rows_is_that_of_the_export() -> None:
+def test_one_date_in_all_rows_is_recognized_as_the_date_of_the_export() -> None:
     found = find(table(lastmod=lambda _n: "2026-10-09"), NOW)
     assert (found.dates, found.same_date) == (None, "lastmod")
     few = find(table(3, lastmod=lambda _n: "2026-10-09"), NOW)
     assert few.dates is not None
 
 
-def test_a_day_that_may_be_a_month_is_doubtful() -> None:
+def test_dates_with_ambiguous_day_and_month_are_marked_as_uncertain() -> None:
     sure, doubtful = (find(table(d=values), NOW).dates for values in (["13/02/2026"], ["01/02/2026"]))
     assert sure is not None
     assert doubtful is not None
     assert (sure.doubtful, doubtful.doubtful) == (False, True)
 
 
-def test_images_titles_keys_and_flags() -> None:
+def test_columns_of_images_titles_keys_and_flags_are_found() -> None:
     rows = table(
         nr=lambda n: n,
         path=lambda n: f"/{n}",
@@ -132,14 +132,14 @@ def test_images_titles_keys_and_flags() -> None:
 @pytest.mark.parametrize(
     "text", ["Tue, {:02} Sep 2031 10:00:00 EST", "{} September 2031", "Sept. {}, 2031", "Sep {:02} 10:00:00 2031"]
 )
-def test_dates_in_words_are_no_titles(text: str) -> None:
+def test_dates_in_words_are_not_titles(text: str) -> None:
     rows = table(url=lambda n: f"/{n}", until=lambda n: text.format(n % 28 + 1))
     assert find(rows, NOW).title is None
     named = table(url=lambda n: f"/{n}", until=lambda n: f"May {n} be with you")
     assert find(named, NOW).title == "until"
 
 
-def test_columns_of_every_type_are_looked_at_without_harm() -> None:
+def test_columns_of_every_type_are_examined_without_errors() -> None:
     rows = pa.table(
         {
             "struct": [{"a": 1}, {"a": 2}],
@@ -160,7 +160,7 @@ def test_columns_of_every_type_are_looked_at_without_harm() -> None:
     assert found.address.column == "dictionary"
 
 
-def test_of_no_rows_only_the_name_loc_is_known() -> None:
+def test_without_rows_only_the_column_named_loc_is_recognized() -> None:
     found = find(pa.table({"loc": pa.array([], pa.string()), "url": pa.array([], pa.string())}), NOW)
     assert found.address is not None
     assert found.address.column == "loc"

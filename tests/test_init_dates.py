@@ -1,4 +1,4 @@
-"""Which column of dates `init` takes for the last change, and what it proposes if there is none."""
+"""Which date column `init` uses for the last change, and what it proposes if there is none."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ NEVER = {
 
 
 @pytest.mark.parametrize("name", CHANGES.values(), ids=CHANGES)
-def test_names_of_changes_are_known(name: str) -> None:
+def test_column_names_for_the_last_change_are_recognized(name: str) -> None:
     assert meaning_of(name) == "change"
 
 
 @pytest.mark.parametrize("name", NEVER.values(), ids=NEVER)
-def test_names_of_what_is_never_a_change_are_known(name: str) -> None:
+def test_column_names_for_dates_other_than_changes_are_recognized(name: str) -> None:
     assert meaning_of(name) == "never"
 
 
@@ -121,7 +121,7 @@ def test_names_of_what_is_never_a_change_are_known(name: str) -> None:
         ("when", None),
     ],
 )
-def test_other_names_are_not_taken_for_either(name: str, meaning: str | None) -> None:
+def test_other_column_names_are_recognized_as_neither(name: str, meaning: str | None) -> None:
     assert meaning_of(name) == meaning
 
 
@@ -130,7 +130,7 @@ def dates(day: int) -> Any:
 
 
 @pytest.mark.parametrize("never", NEVER.values(), ids=NEVER)
-def test_a_change_is_taken_by_its_name_although_other_dates_are_later(never: str) -> None:
+def test_a_column_named_for_changes_is_chosen_even_if_other_dates_are_later(never: str) -> None:
     rows = table(url=lambda n: f"/{n}").append_column("date_upd", table(x=dates(2)).column("x"))
     rows = rows.append_column(never, table(x=dates(10)).column("x"))
     found = find(rows, NOW).dates
@@ -139,19 +139,19 @@ def test_a_change_is_taken_by_its_name_although_other_dates_are_later(never: str
 
 
 @pytest.mark.parametrize("never", NEVER.values(), ids=NEVER)
-def test_dates_that_are_never_of_changes_are_not_used(never: str) -> None:
+def test_dates_that_are_never_changes_are_not_used_as_lastmod(never: str) -> None:
     rows = table(url=lambda n: f"/{n}").append_column(never, table(x=dates(10)).column("x"))
     found = find(rows, NOW)
     assert (found.dates, found.never) == (None, (never,))
 
 
-def test_a_column_whose_name_says_nothing_is_used_before_one_of_loads() -> None:
+def test_a_date_column_with_a_neutral_name_is_preferred_to_one_of_load_times() -> None:
     found = find(table(url=lambda n: f"/{n}", stand=dates(2), geladen=dates(10)), NOW).dates
     assert found is not None
     assert found.column == "stand"
 
 
-def test_changes_that_few_pages_had_are_used() -> None:
+def test_a_column_of_changes_with_few_values_is_used() -> None:
     rows = table(url=lambda n: f"/{n}", updated=lambda n: None if n % 4 else dates(2)(n), created=dates(1))
     found = find(rows, NOW).dates
     assert found is not None
@@ -183,7 +183,7 @@ def test_without_dates_of_changes_a_fingerprint_is_proposed_with_its_reason() ->
 
 
 @pytest.mark.usefixtures("_here")
-def test_the_zone_of_a_date_until_the_first_change_is_said_to_be_a_guess() -> None:
+def test_the_proposed_timezone_of_until_changed_is_reported_as_a_guess() -> None:
     export("url,name,created_at", "https://shop.example/{n},Lamp {n},2025-01-{d:02} 10:00:00")
     site = started("x.csv")
     rule = {"fingerprint": ["title"], "until_changed": "created_at", "timezone": "UTC"}
@@ -193,7 +193,7 @@ def test_the_zone_of_a_date_until_the_first_change_is_said_to_be_a_guess() -> No
 
 
 @pytest.mark.usefixtures("_here")
-def test_a_fingerprint_of_a_table_has_its_columns_in_the_select() -> None:
+def test_columns_of_a_proposed_fingerprint_are_in_the_select_of_a_table() -> None:
     with closing(sqlite3.connect("shop.db")) as database:
         database.execute(
             "CREATE TABLE products (id INTEGER PRIMARY KEY, url TEXT, name TEXT, price REAL, synced_at TEXT)"
@@ -222,7 +222,7 @@ def test_a_fingerprint_of_a_table_has_its_columns_in_the_select() -> None:
         ),
     ],
 )
-def test_a_fingerprint_that_nobody_can_choose_columns_for_is_a_comment(header: str, row: str, proposed: str) -> None:
+def test_a_fingerprint_without_suitable_columns_is_only_a_comment(header: str, row: str, proposed: str) -> None:
     export(header, row)
     site = started("x.csv")
     assert site["sections"]["x"]["lastmod"] == "none"
@@ -232,7 +232,7 @@ def test_a_fingerprint_that_nobody_can_choose_columns_for_is_a_comment(header: s
 
 
 @pytest.mark.parametrize("missing", ["NaN", "NULL", "None", "n/a", " NaT "])
-def test_words_for_missing_values_are_no_values(missing: str) -> None:
+def test_words_for_missing_values_are_ignored_among_dates(missing: str) -> None:
     dates = ["2026-10-01", missing, "2026-10-03"]
     found = find(pa.table({"loc": ["/a", "/b", "/c"], "updated": dates}), NOW)
     assert found.dates is not None

@@ -1,4 +1,4 @@
-"""`init --from` a live sitemap: names, sections and counts to move in with."""
+"""`init --from` a live sitemap: names, sections and counts to continue with."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def put(name: str, *locs: str, index: bool = False) -> None:
 
 
 @pytest.mark.parametrize("address", ["https://[shop.example/sitemap.xml", "http://[::1", "https://shop.example:x/"])
-def test_a_malformed_address_is_a_mistake_of_the_call(tmp_path: Path, address: str) -> None:
+def test_a_malformed_address_is_an_error_of_the_call(tmp_path: Path, address: str) -> None:
     done = call("init", tmp_path / "shop.yaml", "--from", address)
     assert (done.code, "is not an http or https address" in done.err) == (2, True), done.err
 
 
-def test_an_empty_value_is_a_mistake_of_the_call(tmp_path: Path) -> None:
+def test_an_empty_value_is_an_error_of_the_call(tmp_path: Path) -> None:
     done = call("init", tmp_path / "shop.yaml", "--from", "")
     assert (done.code, "got an empty value" in done.err) == (2, True), done.err
 
 
-def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: str) -> None:
+def test_names_and_sections_are_derived_from_a_live_sitemap(live: str) -> None:
     names = ["maps/product-sitemap1.xml", "maps/product-sitemap2.xml", "maps/page-sitemap1.xml"]
     put("maps/sitemap_index.xml", *(f"{live}/{name}" for name in names), index=True)
     for name in names:
@@ -84,7 +84,7 @@ def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: st
     assert (against["both"], against["only_here"]["count"], against["only_there"]["count"]) == (30, 0, 0)
 
 
-def test_of_a_large_live_sitemap_some_files_of_each_series_are_read(live: str) -> None:
+def test_only_some_files_of_each_series_of_a_large_live_sitemap_are_read(live: str) -> None:
     names = [f"sitemap-p-{n:04}.xml" for n in range(45)]
     put("sitemap.xml", *(f"{live}/{name}" for name in (*names, "sitemap-blog.xml")), index=True)
     for name in (*names, "sitemap-blog.xml"):
@@ -97,7 +97,7 @@ def test_of_a_large_live_sitemap_some_files_of_each_series_are_read(live: str) -
     runs(63)
 
 
-def test_a_sitemap_in_a_file_and_dates_that_are_none(tmp_path: Path) -> None:
+def test_init_reads_a_local_sitemap_with_invalid_dates(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     put("map.xml", "https://shop.example/a", "/b")
     text = Path("live/map.xml").read_text().replace("2026-10-01T10:00:00", "1790000000")
@@ -156,7 +156,7 @@ def test_a_sitemap_in_a_file_and_dates_that_are_none(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_names_that_stay_are_names_of_one_file_each(
+def test_existing_names_are_kept_only_if_each_belongs_to_one_file(
     live: str, listed: dict[str, list[str]], names: dict[str, str], said: str
 ) -> None:
     ((target, files),) = listed.items()
@@ -172,7 +172,7 @@ def test_names_that_stay_are_names_of_one_file_each(
     runs(5 * len(files or [target]))
 
 
-def test_our_own_sitemap_as_the_only_one_stays_where_it_is(live: str) -> None:
+def test_a_single_sitemap_with_a_default_name_keeps_its_name(live: str) -> None:
     put("x.xml", *(f"{live}/{n}" for n in range(5)))
     Path("live/sitemap-p-00001.xml.gz").write_bytes(gzip.compress(Path("live/x.xml").read_bytes()))
     site = started(f"{live}/sitemap-p-00001.xml.gz")
@@ -181,7 +181,7 @@ def test_our_own_sitemap_as_the_only_one_stays_where_it_is(live: str) -> None:
     runs(5)
 
 
-def test_two_spellings_of_the_origin_in_a_live_sitemap_are_one_site(live: str) -> None:
+def test_two_spellings_of_the_origin_in_a_live_sitemap_are_the_same_site(live: str) -> None:
     other = live.replace("http:", "https:")
     put("maps/map.xml", *(f"{other if n > 200 else live}/{n}" for n in range(300)))
     site = started(f"{live}/maps/map.xml")
@@ -199,7 +199,7 @@ def test_two_spellings_of_the_origin_in_a_live_sitemap_are_one_site(live: str) -
     runs(300)
 
 
-def test_what_an_export_of_a_live_sitemap_lacks_is_reported(live: str) -> None:
+def test_pages_of_the_live_sitemap_missing_in_the_export_are_reported(live: str) -> None:
     put("sitemap.xml", f"{live}/rich-1.xml", f"{live}/rich-2.xml", f"{live}/plain.xml", index=True)
     for name in ("rich-1.xml", "rich-2.xml", "plain.xml"):
         put(name, f"{live}/{name}/a", f"{live}/{name}/b")
@@ -224,7 +224,7 @@ def test_what_an_export_of_a_live_sitemap_lacks_is_reported(live: str) -> None:
     runs(6)
 
 
-def test_what_is_no_sitemap_writes_nothing(live: str) -> None:
+def test_init_from_something_other_than_a_sitemap_writes_nothing(live: str) -> None:
     Path("live/index.html").write_text("<html><body>Welcome</body></html>")
     done = call("init", "--from", live)
     assert done.code == 1

@@ -1,4 +1,4 @@
-"""`init` for rows within an envelope, and for folders whose files have no known endings."""
+"""`init` for rows nested in another object, and for folders of files without known suffixes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ENVELOPES: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ENVELOPES)
 @pytest.mark.parametrize("form", ["jsonl.gz", "parquet"])
-def test_nested_rows_become_columns(tmp_path: Path, kind: str, form: str) -> None:
+def test_init_turns_nested_fields_into_columns(tmp_path: Path, kind: str, form: str) -> None:
     export = tmp_path / f"rows.{form}"
     if form == "parquet":
         pq.write_table(pa.Table.from_pylist(ENVELOPES[kind]), export)
@@ -57,14 +57,14 @@ def test_nested_rows_become_columns(tmp_path: Path, kind: str, form: str) -> Non
     assert "lastmod: updated" in (tmp_path / "shop.yaml").read_text()
 
 
-def test_the_note_names_the_envelope(tmp_path: Path) -> None:
+def test_a_note_names_the_nested_field_that_contains_the_rows(tmp_path: Path) -> None:
     export = tmp_path / "rows.jsonl"
     export.write_text("".join(json.dumps(row) + "\n" for row in ENVELOPES["DynamoDB"]))
     started = start_site(tmp_path / "shop.yaml", exports=[str(export)], site=S)
     assert "the rows are nested in Item: a SELECT makes columns of their fields" in started.notes
 
 
-def test_columns_beside_an_address_stay_as_they_are(tmp_path: Path) -> None:
+def test_nested_columns_stay_nested_if_there_is_a_top_level_url(tmp_path: Path) -> None:
     export = tmp_path / "rows.jsonl"
     export.write_text("".join(json.dumps({**row, "more": {"a": 1, "url": "x"}}) + "\n" for row in PAGES))
     start_site(tmp_path / "shop.yaml", exports=[str(export)], site=S)
@@ -84,7 +84,7 @@ FOLDERS: dict[str, dict[str, bytes]] = {
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_folder_without_known_endings_is_read_by_a_pattern(tmp_path: Path, kind: str) -> None:
+def test_a_folder_without_known_suffixes_is_read_by_a_pattern(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "unload"
     for name, data in FOLDERS[kind].items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -94,13 +94,13 @@ def test_a_folder_without_known_endings_is_read_by_a_pattern(tmp_path: Path, kin
     assert f"unload/{'**/' * (kind == 'folders')}*" in (tmp_path / "shop.yaml").read_text()
 
 
-def test_a_folder_of_parquet_without_endings(tmp_path: Path) -> None:
+def test_a_folder_of_parquet_files_without_suffixes_is_recognized(tmp_path: Path) -> None:
     (tmp_path / "athena").mkdir()
     pq.write_table(pa.Table.from_pylist(PAGES), tmp_path / "athena" / "20261120_101010_00001_abcde_4f6d")
     assert len(listed(tmp_path, tmp_path / "athena")) == len(PAGES)
 
 
-def test_a_run_names_the_pattern(tmp_path: Path) -> None:
+def test_a_run_over_files_without_suffixes_suggests_a_pattern(tmp_path: Path) -> None:
     (tmp_path / "unload").mkdir()
     (tmp_path / "unload" / "0000_part_00").write_text(CSV)
     (tmp_path / "unload" / "_SUCCESS").write_text("")
@@ -112,7 +112,7 @@ def test_a_run_names_the_pattern(tmp_path: Path) -> None:
         sources.plan_csv(tmp_path / "unload")
 
 
-def test_an_empty_folder_has_no_pattern(tmp_path: Path) -> None:
+def test_no_pattern_is_suggested_for_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(NothingFound) as caught:
         locate(tmp_path, (".csv",))
     assert caught.value.pattern == ""

@@ -1,6 +1,6 @@
-"""`init` on the product exports of shops, and on a crawl: every page once, with all its images.
+"""`init` on product exports of shops, and on a crawl: every page once, with all its images.
 
-The columns are those of the systems' own templates and exports; most of the columns that say nothing here are left out.
+The columns are those of the systems' own templates and exports, mostly without those that are irrelevant here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def export(header: str, *rows: dict[str, Any], delimiter: str = ",") -> str:
 
 
 def published(*more: str) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """The pages of `export.csv` with their images, by a dry run and a run of what `init` writes; and its section."""
+    """Run what `init` writes, dry and for real; return the pages of `export.csv` with their images, and the section."""
     site = started("export.csv", *(more or ("--site", SITE)))
     checked = call("validate", "site.yaml", "--connect")
     assert checked.code == 0, checked.err
@@ -60,7 +60,7 @@ SHOPIFY = (
 )
 
 
-def test_shopify() -> None:
+def test_a_shopify_export_is_recognized() -> None:
     def lamp(number: int, **more: Any) -> dict[str, Any]:
         first = {"Title": f"Lamp {number}", "Body (HTML)": "<p>a, b</p>", "Published": "true", "Status": "active"}
         image = {"Image Src": f"{CDN}/{number}-1.jpg?v=1", "Image Position": "1"}
@@ -81,7 +81,7 @@ def test_shopify() -> None:
     assert "this is an export of Shopify: a SELECT makes pages of its rows" in site["json"]["notes"]
 
 
-def test_shopify_with_the_columns_of_2025() -> None:
+def test_a_shopify_export_with_the_columns_of_2025_is_recognized() -> None:
     header = "Title|URL handle|Description|Vendor|Published on online store|Status|SKU|Product image URL|Image position"
     first = {"Title": "Lamp", "URL handle": "lamp", "Published on online store": "TRUE", "Status": "Active"}
     more = {"URL handle": "lamp", "Product image URL": f"{CDN}/2.jpg", "Image position": "2"}
@@ -89,14 +89,14 @@ def test_shopify_with_the_columns_of_2025() -> None:
     assert published()[0] == {"/products/lamp": [f"{CDN}/1.jpg", f"{CDN}/2.jpg"]}
 
 
-def test_words_for_true_in_other_languages_leave_no_product_out() -> None:
+def test_words_for_true_in_other_languages_exclude_no_product() -> None:
     words = ["WAHR", "VRAI", "VERDADERO", "", "FALSCH", "FAUX"]
     rows = [{"Handle": f"lamp-{n}", "Published": word, "Image Src": f"{CDN}/{n}.jpg"} for n, word in enumerate(words)]
     export("Handle|Title|Published|Image Src", *rows)
     assert sorted(published()[0]) == [f"/products/lamp-{n}" for n in range(4)]
 
 
-def test_a_shop_in_a_folder_has_it_before_its_addresses() -> None:
+def test_urls_of_a_shop_in_a_folder_get_the_folder() -> None:
     export("Handle|Title|Image Src", {"Handle": "lamp", "Title": "Lamp", "Image Src": f"{CDN}/1.jpg"})
     assert published("--site", f"{SITE}/store/")[0] == {"/store/products/lamp": [f"{CDN}/1.jpg"]}
 
@@ -136,7 +136,7 @@ def woocommerce(*, address: str = "") -> list[dict[str, Any]]:
         ("", ["/product/red-lamp/", "/product/pennant/", "/product/no-sku/"]),
     ],
 )
-def test_woocommerce(address: str, expected: list[str]) -> None:
+def test_a_woocommerce_export_is_recognized(address: str, expected: list[str]) -> None:
     export(f"{WOOCOMMERCE}|{address}" if address else WOOCOMMERCE, *woocommerce(address=address))
     pages, site = published()
     images = [[f"{SITE}/wp/{name}.jpg" for name in names] for names in ("abc", "d", "ef")]
@@ -151,7 +151,7 @@ MAGENTO = (
 )
 
 
-def test_magento() -> None:
+def test_a_magento_export_is_recognized() -> None:
     def product(sku: str, **more: Any) -> dict[str, Any]:
         said = {"product_type": "simple", "product_online": "1", "visibility": "Catalog, Search", "name": sku.title()}
         dates = {"created_at": "3/4/24, 10:30 AM", "updated_at": "5/16/24, 5:07 PM"}
@@ -184,7 +184,7 @@ PRESTASHOP = (
 
 
 @pytest.mark.parametrize("address", ["URL rewritten", "Rewritten URL"])
-def test_prestashop(address: str) -> None:
+def test_a_prestashop_export_is_recognized(address: str) -> None:
     def product(number: int, end: str, images: str, **more: Any) -> dict[str, Any]:
         said = {"Active (0/1)": "1", "Name *": f"Lampe d'été {number}", "Visibility": "both", address: end}
         dates = {"Product creation date": f"2024-01-{number:02}", "Product availability date": f"2025-01-{number:02}"}
@@ -210,7 +210,7 @@ BIGCOMMERCE = (
 )
 
 
-def test_bigcommerce() -> None:
+def test_a_bigcommerce_export_is_recognized() -> None:
     def product(number: int, visible: str = "TRUE") -> dict[str, Any]:
         said = {"Name": f"Lamp {number}", "SKU": f"L{number}", "Is Visible": visible, "Description": "d"}
         return {"Item": "Product", "ID": number, "Product URL": f"/lamp-{number}/", **said}
@@ -227,7 +227,7 @@ def test_bigcommerce() -> None:
     }
 
 
-def test_images_of_bigcommerce_stay_with_the_product_above_them_in_long_exports() -> None:
+def test_bigcommerce_image_rows_belong_to_the_product_above_them_in_long_exports() -> None:
     rows = []
     for number in range(20_000):
         rows.append({"Item": "Product", "Name": f"L {number}", "Product URL": f"/{number}/", "Is Visible": "TRUE"})
@@ -237,7 +237,7 @@ def test_images_of_bigcommerce_stay_with_the_product_above_them_in_long_exports(
     assert pages == {f"/{number}/": [f"{CDN}/{number}/{n}.jpg" for n in (1, 2)] for number in range(20_000)}
 
 
-def test_bigcommerce_of_before() -> None:
+def test_an_older_bigcommerce_export_is_recognized() -> None:
     header = "Item Type|Product ID|Product Name"
     header += "|Product Code/SKU|Product Visible?|Product Image ID - 1|Product Image File - 1"
     header += (
@@ -256,7 +256,7 @@ def test_bigcommerce_of_before() -> None:
     assert site["section"]["lastmod"] == {"column": "Date Modified", "format": "%m/%d/%Y"}
 
 
-def test_screaming_frog() -> None:
+def test_a_screaming_frog_export_is_recognized() -> None:
     header = "Address|Content Type|Status Code|Status|Indexability|Indexability Status|Title 1|Meta Description 1"
     header += "|Canonical Link Element 1|Word Count|Hash|Last Modified|Redirect URL|Crawl Timestamp"
 
@@ -280,7 +280,7 @@ def test_screaming_frog() -> None:
     assert "Crawl Timestamp is not when a page changed" in Path("site.yaml").read_text()
 
 
-def test_rows_that_share_an_address_are_one_page_with_all_images() -> None:
+def test_rows_with_the_same_url_become_one_page_with_all_images() -> None:
     rows = [
         {"url": f"{SITE}/{n // 2}", "name": f"Lamp {n // 2}", "image": f"{CDN}/{n}.jpg", "updated": f"2026-01-0{n + 1}"}
         for n in range(6)
@@ -291,7 +291,7 @@ def test_rows_that_share_an_address_are_one_page_with_all_images() -> None:
     assert site["section"]["lastmod"] == "updated"
 
 
-def test_an_export_that_only_resembles_one_is_left_as_it_is() -> None:
+def test_an_export_that_only_resembles_a_shop_is_not_rewritten() -> None:
     assert known(["Handle", "Title", "url"]) is None
     assert known(["Address", "City"]) is None
     assert known(["sku", "name", "url"]) is None
@@ -315,7 +315,7 @@ def test_dates_of_mongodb_are_read(value: Any) -> None:
     assert text.count("<lastmod>2026-01-02T03:04:05Z</lastmod>") == 5
 
 
-def test_dates_of_mails_in_several_zones_are_read() -> None:
+def test_email_dates_in_several_timezones_are_read() -> None:
     zones = ["GMT", "+0200", "EST", "-0000", "UT"]
     rows = [{"url": f"{SITE}/{n}", "updated": f"Fri, 02 Jan 2026 03:04:05 {zone}"} for n, zone in enumerate(zones)]
     export("url|updated", *rows)
@@ -327,12 +327,12 @@ def test_dates_of_mails_in_several_zones_are_read() -> None:
 
 
 @pytest.mark.parametrize("path", ["lamps/{n}", "/lamps/{n}", "./lamps/{n}"])
-def test_relative_addresses_of_a_site_in_a_folder_have_it_before_them(path: str) -> None:
+def test_relative_urls_of_a_site_in_a_folder_get_the_folder(path: str) -> None:
     export("path|name", *({"path": path.format(n=n), "name": f"Lamp {n}"} for n in range(3)))
     assert sorted(published("--site", f"{SITE}/store")[0]) == [f"/store/lamps/{n}" for n in range(3)]
 
 
-def test_addresses_that_have_the_folder_of_their_site_are_left_as_they_are() -> None:
+def test_urls_that_already_contain_the_folder_of_the_site_are_unchanged() -> None:
     export("path|name", *({"path": f"/store/{n}", "name": f"Lamp {n}"} for n in range(3)))
     pages, site = published("--site", f"{SITE}/store/")
     assert sorted(pages) == [f"/store/{n}" for n in range(3)]

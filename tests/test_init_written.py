@@ -17,7 +17,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_column_whose_name_begins_with_a_space_is_used_and_seen() -> None:
+def test_a_column_name_with_a_leading_space_is_used_and_quoted() -> None:
     Path("pages.csv").write_text("loc, lastmod, colour\n/a, 2026-01-01,red\n/b, 2026-01-02,blue\n")
     done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
     assert 'the column " lastmod" is used as the date of the last change' in done.out
@@ -48,14 +48,14 @@ def test_false_as_text_excludes_no_row(header: str, pages: list[str], listed: in
 
 
 @pytest.mark.parametrize("values", [("sold out", ""), ("true", ""), ("1", "")])
-def test_a_column_of_reasons_is_left_as_it_is(values: tuple[str, str]) -> None:
+def test_an_exclude_column_with_reasons_is_used_unchanged(values: tuple[str, str]) -> None:
     Path("pages.csv").write_text("loc,exclude\n" + "".join(f"/{n},{value}\n" for n, value in enumerate(values)))
     call("init", "--from", "pages.csv")
     assert yaml.safe_load(Path("site.yaml").read_text())["sections"]["pages"]["from"] == {"csv": "pages.csv"}
     assert call("run", "site.yaml", "--json").json["sections"]["pages"]["listed"] == 1
 
 
-def test_commands_that_are_printed_can_be_pasted_into_a_shell() -> None:
+def test_printed_commands_can_be_pasted_into_a_shell() -> None:
     Path("live").mkdir()
     Path("live/map.xml").write_text(old_sitemap("https://shop.example/a"))
     with served(Path("live")) as address:
@@ -72,7 +72,7 @@ def test_commands_that_are_printed_can_be_pasted_into_a_shell() -> None:
 
 
 @pytest.mark.parametrize("source", [[], ["--from", "pages.csv"]])
-def test_a_new_site_refuses_dates_of_one_batch_job(source: list[str]) -> None:
+def test_a_site_file_from_init_refuses_dates_of_one_batch_job(source: list[str]) -> None:
     Path("pages.csv").write_text("loc\n/a\n")
     assert call("init", *source, "--site", "https://shop.example").code == 0
     text = Path("site.yaml").read_text()

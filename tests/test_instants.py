@@ -36,13 +36,13 @@ def test_a_conversion_never_wraps_around(values: list[int | None], unit: str, ta
 
 
 @given(st.integers(YEAR_1, YEAR_10000 - 1), st.sampled_from(["s", "ms", "us"]))
-def test_times_of_our_calendar_read_as_ever(seconds: int, unit: str) -> None:
+def test_times_within_the_calendar_are_converted_correctly(seconds: int, unit: str) -> None:
     found = times([seconds * UNITS[unit], None], unit)
     assert spelled(found).equals(found.cast(pa.string()))
 
 
 @given(st.integers(-300_000, 300_000), st.integers(1, 12), st.integers(1, 28))
-def test_a_day_of_any_year_has_its_date(year: int, month: int, day: int) -> None:
+def test_a_day_of_any_year_is_formatted_correctly(year: int, month: int, day: int) -> None:
     # The calendar repeats every 400 years of 146,097 days.
     near = np.datetime64(f"{2000 + year % 400:04}-{month:02}-{day:02}", "D").astype(int)
     days = int(near) + (year - 2000 - year % 400) // 400 * 146_097
@@ -64,5 +64,5 @@ def test_a_day_of_any_year_has_its_date(year: int, month: int, day: int) -> None
         (1_700_000_000, "s", "Europe/Berlin", "2023-11-14 23:13:20+0100"),
     ],
 )
-def test_a_time_far_from_our_calendar_is_shown_as_it_is(value: int, unit: str, zone: str | None, text: str) -> None:
+def test_a_time_beyond_the_calendar_is_shown_with_its_value(value: int, unit: str, zone: str | None, text: str) -> None:
     assert spelled(times([None, value, 0], unit, zone))[1].as_py() == text

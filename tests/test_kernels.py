@@ -1,4 +1,4 @@
-"""The kernels give what numpy and Arrow give without them, to the bit; how they are compiled, found and left out."""
+"""Kernels give exactly the results of numpy and Arrow; how they are compiled, found and ignored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _compiled() -> None:
 
 
 def both(work: Callable[[], Any]) -> tuple[Any, Any]:
-    """What it gives with the kernels and without them."""
+    """Return the results with kernels and without them."""
     assert kernels.compiled is not None
     mine = work()
     with kernels.without():
@@ -46,7 +46,7 @@ def both(work: Callable[[], Any]) -> tuple[Any, Any]:
 
 
 def texts(alphabet: str, longest: int, *, least: int = ROWS) -> st.SearchStrategy[list[str]]:
-    """Many texts of a few that are drawn: some alike, most that share a beginning."""
+    """Draw many texts out of a few, some of them equal, most with a common prefix."""
 
     def repeated(drawn: tuple[str, list[str], int]) -> list[str]:
         prefix, endings, seed = drawn
@@ -64,27 +64,27 @@ URLS = "abyz019-._/%"
 
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=90)), max_size=60), st.integers(0, 3))
-def test_hashes_are_the_same(values: list[str | None], skipped: int) -> None:
+def test_compiled_and_python_hashes_of_texts_are_equal(values: list[str | None], skipped: int) -> None:
     array = pa.array(values, pa.string()).slice(min(skipped, len(values)))
     mine, theirs = both(lambda: hash64(array))
     assert (mine == theirs).all()
 
 
 @given(st.lists(st.integers(0, 2**63), max_size=200))
-def test_hashes_of_numbers_are_the_same(values: list[int]) -> None:
+def test_compiled_and_python_hashes_of_numbers_are_equal(values: list[int]) -> None:
     mine, theirs = both(lambda: hash_column(pa.array(values, pa.uint64())))
     assert (mine == theirs).all()
 
 
 @given(texts(URLS, 30), st.integers(0, 5))
-def test_texts_are_in_their_order(values: list[str], skipped: int) -> None:
+def test_the_compiled_sort_orders_texts_bytewise(values: list[str], skipped: int) -> None:
     array = pa.array(values).slice(skipped)
     order, distinct = in_order(array)
     assert array.take(order).to_pylist() == sorted(values[skipped:])
     assert distinct == (len(set(values[skipped:])) == len(values) - skipped)
 
 
-def test_texts_that_share_all_but_their_ends_are_in_their_order() -> None:
+def test_the_compiled_sort_orders_texts_with_long_common_prefixes() -> None:
     values = [f"https://shop.example/{'same/' * 300}{n * 7_919 % 2_003:05}" for n in range(2_003)]
     values += [value[:-1] for value in values[:40]]
     for some, differ in ((values, True), (values + values[-40:], False)):
@@ -95,7 +95,7 @@ def test_texts_that_share_all_but_their_ends_are_in_their_order() -> None:
 
 
 @given(texts(URLS, 20), st.lists(st.text(URLS, max_size=12), min_size=1, max_size=40), st.integers(0, 50))
-def test_places_among_borders_are_the_same(values: list[str], others: list[str], own: int) -> None:
+def test_compiled_and_python_positions_among_borders_are_equal(values: list[str], others: list[str], own: int) -> None:
     borders = sorted({*others, *values[:own]})
     mine, theirs = both(lambda: places_among(pa.array(values), borders))
     assert (mine == theirs).all()
@@ -104,7 +104,7 @@ def test_places_among_borders_are_the_same(values: list[str], others: list[str],
     assert (routed.starts == as_well.starts).all()
 
 
-def test_places_among_borders_that_share_more_than_is_compared_at_once() -> None:
+def test_positions_are_equal_among_borders_with_long_common_prefixes() -> None:
     borders = ["/about", *(f"/products/p-{n:03}" for n in range(0, 300, 3))]
     values = ["", "/a", "/about", "/b", *(f"/products/p-{n:03}{end}" for n in range(300) for end in ("", "-x")), "/z"]
     mine, theirs = both(lambda: places_among(pa.array(values), borders))
@@ -112,7 +112,7 @@ def test_places_among_borders_that_share_more_than_is_compared_at_once() -> None
 
 
 @given(texts(URLS, 20))
-def test_rows_are_taken_as_arrow_takes_them(values: list[str]) -> None:
+def test_the_compiled_take_equals_that_of_arrow(values: list[str]) -> None:
     table = pa.table({"loc": values, "maybe": [None if n % 5 == 0 else text for n, text in enumerate(values)]})
     order = np.random.default_rng(len(values)).permutation(len(values))[: len(values) // 2]
     mine, theirs = both(lambda: taken(table, order))
@@ -124,7 +124,7 @@ def test_rows_are_taken_as_arrow_takes_them(values: list[str]) -> None:
 
 
 @given(st.lists(st.text(URLS + "`(&;?#[]^{}\\<>\"' é\x01/.", max_size=40), min_size=1, max_size=40), st.booleans())
-def test_urls_become_canonical_alike(paths: list[str], sessions: bool) -> None:
+def test_compiled_and_python_code_normalize_urls_alike(paths: list[str], sessions: bool) -> None:
     rules = UrlRules("https://shop.example", (), frozenset({"sessions", "tracking"} if sessions else {"tracking"}))
     array = pa.array([f"https://shop.example/{path}" for path in paths])
     mine, theirs = both(lambda: canonicalize(array, rules))
@@ -144,7 +144,7 @@ ENTRY = st.fixed_dictionaries(
 
 
 @given(st.lists(ENTRY, min_size=1, max_size=30), st.integers(0, 3))
-def test_sitemaps_have_the_same_bytes(rows: list[dict[str, Any]], skipped: int) -> None:
+def test_compiled_and_python_code_render_the_same_bytes(rows: list[dict[str, Any]], skipped: int) -> None:
     schema = pa.schema(
         [
             ("loc", pa.string()),
@@ -161,8 +161,8 @@ def test_sitemaps_have_the_same_bytes(rows: list[dict[str, Any]], skipped: int) 
     assert len(mine) == entries.sizes.sum()
 
 
-def test_kernels_read_no_byte_that_is_not_theirs() -> None:
-    """A row at the very end of its memory: a longer read would find another length, or nothing at all."""
+def test_kernels_do_not_read_beyond_their_input() -> None:
+    """A row at the end of its memory: a longer read would find another length, or crash."""
     array = pa.array(["a" * length for length in range(20)])
     offsets, data = offsets_of(array), data_of(array)[: int(offsets_of(array)[-1])].copy()
     assert kernels.compiled is not None
@@ -177,7 +177,7 @@ def test_more_text_than_a_column_holds_is_refused_before_it_is_copied() -> None:
         kernels.compiled.taken(texts, np.zeros(2_200, np.int64))
 
 
-def test_runs_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_runs_with_and_without_kernels_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory) -> None:
     def published() -> tuple[dict[str, bytes], dict[str, bytes]]:
         site = TestSite(tmp_path_factory.mktemp("site"), gates={"max_drop": 1, "max_growth": 99})
         rows = pages(1_500, lastmod="2026-10-01", sales=7) + pages(100, start=700, lastmod="2026-10-02", sales=9)
@@ -201,7 +201,7 @@ COMPILE = (
 )
 
 
-def test_they_are_compiled_into_the_environment_and_replace_those_of_another_source(tmp_path: Path) -> None:
+def test_kernels_are_compiled_into_the_environment_and_replaced_after_changes(tmp_path: Path) -> None:
     folder = tmp_path / "lib" / "sitemap_etl"
     folder.mkdir(parents=True)
     (folder / f"{kernels.PLATFORM}-former.so").write_bytes(b"")
@@ -213,7 +213,7 @@ def test_they_are_compiled_into_the_environment_and_replace_those_of_another_sou
 
 
 @given(st.binary(max_size=200), st.lists(st.binary(min_size=1, max_size=4), max_size=5))
-def test_bytes_that_follow_a_byte_are_counted_alike(data: bytes, words: list[bytes]) -> None:
+def test_compiled_and_python_code_count_words_after_a_byte_alike(data: bytes, words: list[bytes]) -> None:
     data = data.replace(b"\x01", b"/")
     words = [*words, data[-2:] or b"x", data[1:3] or b"y"]
     counted, plainly = both(lambda: count_after(np.frombuffer(data, np.uint8), ord("/"), words))
@@ -221,7 +221,7 @@ def test_bytes_that_follow_a_byte_are_counted_alike(data: bytes, words: list[byt
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", 'gcc "', "", "true"])
-def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path, compiler: str) -> None:
+def test_without_a_compiler_building_kernels_says_so_and_leaves_no_file(tmp_path: Path, compiler: str) -> None:
     code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl.kernels.__main__ import main\nsys.exit(main())"
     said = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
@@ -237,10 +237,10 @@ def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path, compi
 
 
 @pytest.mark.parametrize("size", [0, 4_096, 12_288])
-def test_a_library_that_is_cut_is_not_loaded_and_compiled_again(
+def test_a_truncated_kernel_library_is_not_loaded_but_compiled_again(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system ends a process that touches a missing part of the library."""
+    """The system kills a process that touches a missing part of the library."""
     own = next(path for path in kernels.libraries() if path.name == kernels.name_of(path.read_bytes()))
     library = tmp_path / "lib" / "sitemap_etl" / own.name
     library.parent.mkdir(parents=True)
@@ -253,7 +253,7 @@ def test_a_library_that_is_cut_is_not_loaded_and_compiled_again(
     assert kernels.load() is not None
 
 
-def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path) -> None:
+def test_an_unloadable_kernel_library_is_ignored(tmp_path: Path) -> None:
     code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl import kernels\nassert kernels.compiled is None"
     library = tmp_path / "lib" / "sitemap_etl" / kernels.name_of(b"of another machine")
     library.parent.mkdir(parents=True)
@@ -262,7 +262,7 @@ def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path) -> None:
 
 
 @given(texts(URLS, 12, least=20), st.integers(0, 3), st.booleans())
-def test_texts_are_found_where_they_stand(values: list[str], step: int, ordered: bool) -> None:
+def test_compiled_and_python_searches_in_sorted_texts_are_equal(values: list[str], step: int, ordered: bool) -> None:
     among = pa.array(sorted(set(values))[:: step + 1])
     sought = [*values, *(value + "/" for value in values[:9])]
     array = pa.array(sorted(sought) if ordered else sought)

@@ -1,4 +1,4 @@
-"""What a source's dates become, and what is left out of them."""
+"""How dates of a source become lastmod, and which are dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(column, *, zone=None, unit=None, read_at=READ_AT, tally=None):
 
 
 def moments(*texts: str | None) -> pa.Array:
-    """Of lastmods as they are published."""
+    """Return numeric lastmods of published texts."""
 
     def moment(text: str) -> int:
         at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
@@ -70,11 +70,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TEXTS)
-def test_each_written_form_is_read(text, expected):
+def test_each_date_format_is_read(text, expected):
     assert read(pa.array([text])) == ([expected], {})
 
 
-def test_all_written_forms_can_be_in_one_column():
+def test_all_date_formats_can_be_in_one_column():
     texts = [text for text, _ in TEXTS] * 3 + [None, "", " "]
     assert read(pa.array(texts)) == ([expected for _, expected in TEXTS] * 3 + [None] * 3, {})
 
@@ -121,14 +121,14 @@ def test_all_written_forms_can_be_in_one_column():
         ("1989-12-31T23:59:59Z", EARLY),
     ],
 )
-def test_what_can_not_be_true_is_dropped_and_counted_with_the_sources_text(text, reason):
+def test_impossible_dates_are_dropped_and_counted_with_the_text_of_the_source(text, reason):
     tally = Tally()
     assert read(pa.array([text, "2026-01-02T03:04:05Z"]), tally=tally) == ([None, "2026-01-02T03:04:05Z"], {reason: 1})
     assert tally.examples == {reason: [text]}
     assert reason in lastmod.REASONS
 
 
-def test_a_blank_is_no_date_and_nothing_to_count():
+def test_a_blank_value_is_no_date_and_is_not_counted():
     assert read(pa.array(["", "  ", None, "\t"])) == ([None] * 4, {})
     assert read(pa.nulls(2)) == ([None, None], {})
 
@@ -156,20 +156,20 @@ def test_examples_are_few_and_counts_are_exact():
         ("1990-01-01T00:00:00+01:00", False),
     ],
 )
-def test_an_instant_may_be_as_late_as_the_read_and_a_date_a_day_later(text, kept):
+def test_an_instant_after_the_read_and_a_date_over_a_day_later_are_in_the_future(text, kept):
     values, counts = read(pa.array([text]))
     assert (values[0] is not None) is kept
     assert sum(counts.values()) == (not kept)
 
 
-def test_a_row_edited_while_the_run_reads_is_not_in_the_future():
-    """Each split is measured by the moment of its own read, not by the start of the run."""
+def test_a_row_edited_during_the_read_is_not_in_the_future():
+    """Each split is compared with the time of its own read, not with the start of the run."""
     edited = pa.array([READ_AT + timedelta(minutes=9)], pa.timestamp("us", "UTC"))
     assert read(edited) == ([None], {FUTURE: 1})
     assert read(edited, read_at=READ_AT + timedelta(minutes=10)) == (["2026-11-20T02:09:00Z"], {})
 
 
-def test_the_time_of_the_read_can_have_any_zone_but_not_none():
+def test_the_time_of_the_read_needs_a_timezone():
     late = READ_AT.astimezone(ZoneInfo("Asia/Tokyo"))
     assert read(pa.array(["2026-11-20T02:00:00Z"]), read_at=late) == (["2026-11-20T02:00:00Z"], {})
     with pytest.raises(ValueError, match="read_at"):
@@ -189,7 +189,7 @@ def test_a_timestamp_with_a_zone_is_published_in_utc(unit, zone):
     assert read(pa.chunked_array([column, column.slice(2)]))[0][2:] == ["2026-01-02T03:04:05Z"] * 2
 
 
-def test_a_date_stays_a_date():
+def test_a_date_without_time_is_published_as_a_date():
     column = pa.array([date(2026, 1, 2), None, date(2026, 11, 21), date(2026, 11, 22), date(1, 1, 1)])
     expected = (["2026-01-02", None, "2026-11-21", None, None], {FUTURE: 1, EARLY: 1})
     assert read(column) == expected
@@ -198,15 +198,15 @@ def test_a_date_stays_a_date():
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()])
-def test_a_timestamp_beyond_the_calendar_is_dropped_not_raised(kind):
-    """PostgreSQL's infinity arrives as the ends of int64."""
+def test_a_timestamp_beyond_the_calendar_is_dropped_without_an_error(kind):
+    """PostgreSQL's infinity arrives as the extreme values of int64."""
     column = pa.array([-(2**63) + 1, 2**63 - 1, None]).view(kind)
     values, counts = read(column, zone="Asia/Kathmandu")
     assert values == [None] * 3
     assert counts == {NO_DATE: 2}
 
 
-def test_the_physical_form_of_text_does_not_matter():
+def test_the_physical_type_of_text_does_not_matter():
     column = pa.array(["2026-01-02", None, "2026-01-02T03:04:05Z", "x"])
     expected = read(column)
     for other in (column.cast(pa.large_string()), column.cast(pa.string_view()), column.dictionary_encode()):
@@ -216,7 +216,7 @@ def test_the_physical_form_of_text_does_not_matter():
     assert read(pa.chunked_array([], pa.string())) == ([], {})
 
 
-def test_a_type_without_dates_is_named():
+def test_a_column_type_without_dates_is_reported():
     for column in (pa.array([[1]]), pa.array([True]), pa.array([1], pa.time64("us"))):
         with pytest.raises(InvalidSource) as error:
             read(column)
@@ -228,7 +228,7 @@ def test_a_type_without_dates_is_named():
 
 
 @pytest.mark.parametrize("column", [pa.array([datetime(2026, 7, 2, 3, 4, 5)]), pa.array(["2026-07-02 03:04:05"])])  # noqa: DTZ001 # without a zone is the point
-def test_a_naive_time_asks_for_its_zone_and_shows_the_line_to_write(column):
+def test_a_time_without_a_timezone_is_refused_with_the_setting_to_add(column):
     with pytest.raises(InvalidSource) as error:
         read(column)
     assert "2026-07-02 03:04:05" in str(error.value)
@@ -238,16 +238,16 @@ def test_a_naive_time_asks_for_its_zone_and_shows_the_line_to_write(column):
     assert read(column, zone="UTC") == read(column, zone="Z") == (["2026-07-02T03:04:05Z"], {})
 
 
-def test_a_naive_column_without_values_has_nothing_to_ask():
+def test_a_column_of_nulls_without_a_timezone_is_accepted():
     assert read(pa.nulls(2, pa.timestamp("us"))) == ([None, None], {})
 
 
-def test_the_zone_is_only_for_times_that_name_none():
+def test_the_timezone_setting_applies_only_to_times_without_one():
     texts = pa.array(["2026-07-02 03:04:05", "2026-07-02 03:04:05Z", "2026-07-02"])
     assert read(texts, zone="Europe/Berlin")[0] == ["2026-07-02T01:04:05Z", "2026-07-02T03:04:05Z", "2026-07-02"]
 
 
-def test_a_repeated_hour_is_the_earlier_one_and_a_skipped_one_the_moment_of_the_skip():
+def test_a_repeated_hour_is_the_earlier_one_and_a_skipped_time_the_end_of_the_gap():
     texts = pa.array(["2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-03-29 03:00:00"])
     assert read(texts, zone="Europe/Berlin") == (
         ["2026-10-25T00:30:00Z", "2026-03-29T01:00:00Z", "2026-03-29T01:00:00Z"],
@@ -256,13 +256,13 @@ def test_a_repeated_hour_is_the_earlier_one_and_a_skipped_one_the_moment_of_the_
 
 
 def test_a_row_edited_in_a_repeated_hour_is_not_in_the_future_of_that_run():
-    """The first 02:10 of the night, read five minutes later: taken for the second one it would be dropped."""
+    """The first 02:10 of the night, read five minutes later: taken for the second, it would be dropped."""
     read_at = datetime(2026, 10, 25, 0, 15, tzinfo=UTC)
     texts = pa.array(["2026-10-25 02:10:00"])
     assert read(texts, zone="Europe/Berlin", read_at=read_at) == (["2026-10-25T00:10:00Z"], {})
 
 
-def test_an_unknown_zone_or_unit_is_a_mistake_of_the_site_file():
+def test_an_unknown_timezone_or_unit_is_an_error_of_the_site_file():
     with pytest.raises(ConfigError, match="Mars/Base"):
         read(pa.array(["2026-07-02 03:04:05"]), zone="Mars/Base")
     with pytest.raises(ConfigError, match="minutes"):
@@ -275,7 +275,7 @@ EPOCH = 1_767_323_045  # 2026-01-02T03:04:05Z
 
 
 @pytest.mark.parametrize(("unit", "times"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
-def test_epoch_numbers_of_each_unit_and_type(unit, times):
+def test_epoch_numbers_of_each_unit_and_type_are_read(unit, times):
     whole = EPOCH * times
     columns = [
         pa.array([whole, None]),
@@ -301,12 +301,12 @@ def test_epoch_numbers_of_each_unit_and_type(unit, times):
         (pa.array([EPOCH * 2]), {FUTURE: 1}),
     ],
 )
-def test_numbers_that_are_no_date_are_dropped(column, counts):
+def test_numbers_that_are_not_dates_are_dropped(column, counts):
     assert read(column, unit="s") == ([None] * len(column), counts)
 
 
 def test_numbers_and_dates_can_be_in_one_column_of_text():
-    """SQLite does not hold a column to one type."""
+    """A column in SQLite can have values of several types."""
     texts = pa.array([str(EPOCH), "2026-01-02", "2026-01-02 03:04:05Z"])
     assert read(texts, unit="s") == (["2026-01-02T03:04:05Z", "2026-01-02", "2026-01-02T03:04:05Z"], {})
 
@@ -321,14 +321,14 @@ def test_numbers_and_dates_can_be_in_one_column_of_text():
         (pa.array([None, "n/a", str(EPOCH * 10**3)]), "ms"),
     ],
 )
-def test_a_number_asks_for_its_unit_and_shows_the_line_to_write(column, unit):
+def test_a_number_without_a_unit_is_refused_with_the_setting_to_add(column, unit):
     with pytest.raises(InvalidSource) as error:
         read(column)
     assert str(EPOCH)[:9] in str(error.value).replace(".", "")
     assert f"\n  lastmod: {{column: updated, unit: {unit}}}" in str(error.value)
 
 
-def test_a_stray_number_among_dates_is_a_bad_row_not_a_bad_column():
+def test_a_single_number_among_dates_is_dropped_and_does_not_refuse_the_column():
     assert read(pa.array(["2026-01-02", str(EPOCH)])) == (["2026-01-02", None], {NO_DATE: 1})
     assert read(pa.array(["0", None])) == ([None, None], {NO_DATE: 1})
 
@@ -340,7 +340,7 @@ OFFSETS = st.integers(-15 * 60, 15 * 60).map(lambda minutes: timezone(timedelta(
 
 
 @given(st.lists(st.tuples(MOMENTS, OFFSETS, st.sampled_from([" ", "T"]), st.integers(0, 9)), min_size=1))
-def test_any_time_with_any_offset_reads_as_python_reads_it(drawn):
+def test_any_time_with_any_offset_is_read_as_by_python(drawn):
     texts, expected = [], []
     for moment, offset, separator, digits in drawn:
         whole = moment.replace(tzinfo=offset)
@@ -351,7 +351,7 @@ def test_any_time_with_any_offset_reads_as_python_reads_it(drawn):
 
 
 @given(st.lists(st.one_of(st.none(), st.text(alphabet="0123456789-:.,TtZz+ UC", max_size=30), st.text(max_size=60))))
-def test_no_text_raises_or_gives_anything_but_a_lastmod(texts):
+def test_any_text_is_a_valid_lastmod_or_dropped(texts):
     values, counts = read(pa.array(texts, pa.string()), zone="Europe/Berlin", unit="s")
     for text, value in zip(texts, values, strict=True):
         if value is not None:
@@ -362,7 +362,7 @@ def test_no_text_raises_or_gives_anything_but_a_lastmod(texts):
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))), st.sampled_from(["s", "ms", "us", "ns"]))
-def test_no_number_raises(numbers, unit):
+def test_any_number_is_a_valid_lastmod_or_dropped(numbers, unit):
     values, counts = read(pa.array(numbers, pa.int64()), unit=unit)
     assert sum(counts.values()) == sum(n is not None and v is None for n, v in zip(numbers, values, strict=True))
 
@@ -370,7 +370,7 @@ def test_no_number_raises(numbers, unit):
 @given(
     st.lists(st.one_of(st.none(), MOMENTS)), st.sampled_from(["Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
 )
-def test_local_times_read_as_python_reads_them(moments, zone):
+def test_local_times_are_read_as_by_python(moments, zone):
     values, _ = read(pa.array(moments, pa.timestamp("us")), zone=zone)
     for moment, value in zip(moments, values, strict=True):
         if moment is None:
@@ -381,8 +381,8 @@ def test_local_times_read_as_python_reads_them(moments, zone):
             assert value == instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_a_long_column_reads_as_its_rows_do():
-    """Blocks, lengths and zone forms are read together; none may touch its neighbours."""
+def test_a_long_column_is_read_like_its_single_rows():
+    """Blocks, lengths and timezone formats are read together; none may affect its neighbors."""
     random = np.random.default_rng(7)
     pool = np.array([text for text, _ in TEXTS] + ["", "x", "0000-00-00", "2026"], object)
     expected = dict(TEXTS)
@@ -403,7 +403,7 @@ LASTMODS = st.one_of(st.none(), DAYS.map(str), INSTANTS.map(lambda at: f"{at:%Y-
 
 
 @given(st.lists(LASTMODS, max_size=20))
-def test_moments_are_in_the_order_of_their_texts_and_give_them_back(found: list[str | None]) -> None:
+def test_numeric_lastmods_sort_like_their_texts_and_convert_back(found: list[str | None]) -> None:
     numbers = moments(*found)
     assert lastmod.texts(numbers).to_pylist() == found
     assert lastmod.texts(numbers[1:]).to_pylist() == found[1:]
@@ -414,7 +414,7 @@ def test_moments_are_in_the_order_of_their_texts_and_give_them_back(found: list[
 # --- The newest of several --------------------------------------------------------------------
 
 
-def test_the_newest_of_several_columns_is_taken_row_by_row():
+def test_the_newest_date_of_several_columns_is_used_for_each_row():
     columns = [
         moments("2026-01-02", "2026-01-03", None, None, "2026-01-02"),
         moments("2026-01-02T00:00:00Z", "2026-01-02T23:59:59Z", "2026-01-01", None, "2026-01-02"),
@@ -450,7 +450,7 @@ def test_the_newest_of_several_columns_is_taken_row_by_row():
          ["2026-01-02", "2026-01-02T17:00:00Z", "2026-01-03", None, None]),
     ],
 )  # fmt: skip
-def test_dates_of_another_form_are_read_by_their_format(
+def test_dates_in_another_format_are_read_with_the_format_setting(
     form: str, values: list[object], expected: list[str | None]
 ) -> None:
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
@@ -460,7 +460,7 @@ def test_dates_of_another_form_are_read_by_their_format(
     assert lastmod.texts(found).to_pylist() == expected
 
 
-def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it() -> None:
+def test_a_value_that_does_not_match_the_format_is_counted_with_its_text() -> None:
     tally = Tally()
     values = pa.array(["02.01.2026", "gestern", "2026"])
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
@@ -469,7 +469,7 @@ def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it()
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
-def test_of_serial_numbers_nan_is_none_and_what_is_too_large_is_no_date(kind: pa.DataType) -> None:
+def test_a_serial_number_that_is_nan_is_null_and_one_that_is_too_large_is_dropped(kind: pa.DataType) -> None:
     tally = Tally()
     values = pa.array([46024, np.nan, np.inf, -np.inf, 1e12], kind)
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
@@ -478,7 +478,7 @@ def test_of_serial_numbers_nan_is_none_and_what_is_too_large_is_no_date(kind: pa
     assert dict(tally.counts) == {"lastmod not a date": 3}
 
 
-def test_numbers_among_dates_are_reported_with_the_line_that_reads_them() -> None:
+def test_numbers_among_dates_are_reported_with_the_setting_that_reads_them() -> None:
     tally = Tally()
     values = pa.array(["2026-01-01", "1764547200", "1764547201"])
     lastmod.moments(values, name="changed", read_at=datetime(2026, 6, 1, tzinfo=UTC), tally=tally)
@@ -488,7 +488,7 @@ def test_numbers_among_dates_are_reported_with_the_line_that_reads_them() -> Non
 
 
 @given(st.integers(800_000_000, 1_767_000_000))
-def test_what_strftime_writes_is_read_back(seconds: int) -> None:
+def test_dates_written_by_strftime_are_read_back(seconds: int) -> None:
     moment = datetime.fromtimestamp(seconds, UTC)
     for form in ("%d.%m.%Y %H:%M:%S", "%b %d, %Y %I:%M:%S %p", "%A, %d. %B %y %T", "%m/%d/%Y %R:%S"):
         found = lastmod.moments(
@@ -521,7 +521,7 @@ MAIL = "%a, %d %b %Y %H:%M:%S %z"
         ("PST", "11:04:05"),
     ],
 )
-def test_dates_of_mails_are_read_in_the_zones_that_they_name(zone: str, expected: str) -> None:
+def test_email_dates_are_read_with_their_timezones(zone: str, expected: str) -> None:
     column = pa.array([f"Fri, 02 Jan 2026 03:04:05 {zone}", "2026-01-02", "Fri, 02 Jan 2026 03:04:05 CET"])
     tally = Tally()
     found = lastmod.moments(column, name="updated", form=MAIL, read_at=READ_AT, tally=tally)
@@ -536,14 +536,14 @@ def test_dates_of_mails_are_read_in_the_zones_that_they_name(zone: str, expected
         ("2 Jan 26 03:04 +0100", "%d %b %y %H:%M %z"),
     ],
 )
-def test_dates_of_mails_without_a_format_are_reported_with_the_line_that_reads_them(text: str, form: str) -> None:
+def test_email_dates_without_a_format_are_reported_with_the_setting_that_reads_them(text: str, form: str) -> None:
     tally = Tally()
     assert read(pa.array([text]), tally=tally) == ([None], {NO_DATE: 1})
     assert f"lastmod: {{column: updated, format: '{form}'}}" in tally.advice[NO_DATE]
     assert lastmod.moments(pa.array([text]), name="updated", form=form, read_at=READ_AT, tally=tally).null_count == 0
 
 
-def test_dates_of_mongodb_are_what_is_in_them() -> None:
+def test_dates_of_mongodb_exports_are_unwrapped() -> None:
     at = "2026-01-02T03:04:05Z"
     long = {"$numberLong": "1767323045000"}
     for column in (
@@ -560,6 +560,6 @@ def test_dates_of_mongodb_are_what_is_in_them() -> None:
     )
 
 
-def test_another_struct_holds_no_dates() -> None:
+def test_other_structs_are_not_dates() -> None:
     with pytest.raises(InvalidSource, match="expected a date"):
         read(pa.array([{"$oid": "5f"}]))

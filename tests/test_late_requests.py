@@ -1,7 +1,7 @@
-"""Requests of a dead run that reach the store when another run has long published: nothing that is listed gives way.
+"""Requests of a dead run that reach the store long after another run has published: they change no listed page.
 
-The real publish, on a store in memory. A run dies at one of its writes; that request, and those of its other threads,
-are on their way, and arrive before one of the requests of the run that takes over, after it, or in a later night.
+This uses the real publish with a store in memory. A run dies at one of its writes. That request, and those of its other
+threads, arrive before one of the requests of the next run, after it, or on a later day.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class World:
             self.site.section(name, rows, **keys)
 
     def prepare(self, name: str, night: str, day: int) -> None:
-        """Render a run of a source; it is published as often as one likes."""
+        """Render a run of a source; it can be published any number of times."""
         self.source(night)
         self.store.now = FIRST_NIGHT + day * DAY
         self.store.begin()
@@ -135,7 +135,7 @@ class World:
         return self.store.below(self.address)
 
     def listed(self) -> set[str]:
-        """What a crawler finds. Raises AssertionError where an index names what is not there, or not whole."""
+        """Return what a crawler finds. Raises AssertionError if an index names a missing or incomplete file."""
         below = f"{self.address}/"
         version = frozenset((url, found[1]) for url, found in self.store.objects.items() if url.startswith(below))
         if version not in self.seen:
@@ -152,7 +152,7 @@ class World:
         return current, manifest
 
     def agrees(self) -> None:
-        """Every file of the manifest is there as it says."""
+        """Check that every file of the manifest exists as recorded."""
         _, manifest = self.state()
         for file in manifest.files():
             found = self.store.stat(f"{self.address}/{file.key}")
@@ -177,7 +177,7 @@ def world(tmp_path: Path) -> World:
 
 @dataclass
 class Trial:
-    """Run a dies at a write of its own; what it still sent arrives before a request of run b.
+    """Run a dies at one of its writes; its late requests arrive before a request of run b.
 
     `first`, `then`: their sources; a runs on day `day`, b on the next one.
     """
@@ -216,7 +216,7 @@ class Trial:
         self.arrived.extend(self.world.store.arrives_late(self.late))
 
     def take_over(self, at: int) -> bool:
-        """Whether there was a request to arrive before."""
+        """Let requests arrive before request `at`; return whether there was such a request."""
         self.world.store.restore(self.broken)
         self.arrived.clear()
         status = self.world.publish("b", self.day + 1, at=at, then=self.arrive, after_write=self.valid)
@@ -236,7 +236,7 @@ class Trial:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("then", ["base", "grown", "other"])
-def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
+def test_late_requests_of_a_dead_run_are_harmless_between_any_requests_of_the_next_run(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37
     for kill in range(1, trial.count + 1, 1 if STEP or ALL else 4):
@@ -252,10 +252,10 @@ def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_
 @pytest.mark.parametrize(
     "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
 )
-def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_is_listed(
+def test_requests_that_arrive_after_the_next_run_change_no_listed_page(
     world: World, then: str, *, conditional_delete: bool
 ) -> None:
-    """Nor do they in the nights after it: a quiet one, one that brings bytes back, a rollback. Then it is forgotten."""
+    """Nor in later runs: an unchanged one, one that restores bytes, a rollback. Then the record is deleted."""
     world.store.conditional_delete = conditional_delete
     trial = Trial(world, then)
     for kill in range(1, trial.count + 1, 1 if STEP else 3 if ALL else 7):
@@ -288,8 +288,8 @@ def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_i
 
 
 @pytest.mark.thorough
-def test_a_late_delete_finds_other_bytes_if_the_file_has_come_back(world: World) -> None:
-    """The grace of the files is over when run a deletes them; run b lists the feed again, with the same bytes."""
+def test_a_late_delete_does_not_remove_a_file_that_is_published_again(world: World) -> None:
+    """The files have expired when run a deletes them; run b lists the feed again, with the same bytes."""
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
     step = STEP or 17
@@ -303,7 +303,7 @@ def test_a_late_delete_finds_other_bytes_if_the_file_has_come_back(world: World)
     assert trial.landed
 
 
-def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_the_next_run(world: World) -> None:
+def test_a_file_deleted_late_by_a_store_without_conditions_is_written_by_the_next_run(world: World) -> None:
     world.store.conditional_delete = False
     assert world.night("grown", 1) == "published"
     trial = Trial(world, "base", day=4)
@@ -317,8 +317,8 @@ def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_t
 
 
 @pytest.mark.parametrize("night", ["grown", "circle"])
-def test_only_pages_that_files_exchange_are_unlisted_during_a_publish(world: World, night: str) -> None:
-    """Both ways, and in a circle of three."""
+def test_only_pages_exchanged_between_files_can_be_unlisted_during_a_publish(world: World, night: str) -> None:
+    """In both directions, and in a cycle of three."""
     always = locs("base") & locs(night)
     missing: set[str] = set()
     world.prepare("a", night, 1)
@@ -331,8 +331,8 @@ def test_only_pages_that_files_exchange_are_unlisted_during_a_publish(world: Wor
     world.agrees()
 
 
-def test_a_publish_that_an_earlier_version_left_with_copies_of_files_is_finished(world: World) -> None:
-    """While pages changed places, it listed a copy of a file under the section's next number."""
+def test_an_interrupted_publish_of_an_earlier_version_is_completed(world: World) -> None:
+    """While pages changed places, that version listed a copy of a file under the section's next number."""
     world.prepare("a", "circle", 1)
     world.prepare("b", "circle", 2)
     kept = world.store.keep()
@@ -372,8 +372,8 @@ def test_a_publish_that_an_earlier_version_left_with_copies_of_files_is_finished
     world.agrees()
 
 
-def test_no_two_versions_of_the_state_are_the_same_bytes(world: World) -> None:
-    """Else a late claim, or a late commit, would hold."""
+def test_every_version_of_current_json_has_different_bytes(world: World) -> None:
+    """Otherwise the condition of a late claim, or a late commit, would be met."""
     versions: list[str] = []
 
     def note() -> None:
@@ -410,7 +410,7 @@ def test_a_damaged_record_of_an_interrupted_publish_is_reported_and_forgotten_by
     assert world.night("other", 3) == "unchanged"
 
 
-def test_the_keys_of_an_interrupted_publish_are_watched_until_a_run_two_days_later_saw_them_clean(world: World) -> None:
+def test_keys_of_an_interrupted_publish_are_verified_until_two_days_later(world: World) -> None:
     trial = Trial(world, "other")
     trial.die(trial.count - 1)
     assert world.publish("b", 2) == "published"

@@ -1,4 +1,4 @@
-"""Who is at a site: the lease keeps another run away, and only as long as its holder lives."""
+"""The lease keeps other runs away only as long as its holder lives."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def hold(work: Storage, *, host: str = "elsewhere", pid: int = 7, minutes: float
 
 
 def ended() -> int:
-    """The number of a process that was."""
+    """Return the id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
-def test_a_lease_says_who_holds_it_since_when_and_until_when(work: Storage) -> None:
+def test_a_lease_has_its_holder_start_and_expiry(work: Storage) -> None:
     take_lease(work, "r1")
     lease = held(work)
     assert lease is not None
@@ -68,7 +68,7 @@ def test_a_lease_says_who_holds_it_since_when_and_until_when(work: Storage) -> N
     assert (again.since, again.pid, again.owner) == (lease.since, 5, "dag")
 
 
-def test_a_live_run_keeps_others_away_and_is_named(work: Storage) -> None:
+def test_a_live_run_blocks_others_and_is_named(work: Storage) -> None:
     lease = hold(work)
     with pytest.raises(Refused) as error:
         take_lease(work, "r1")
@@ -88,7 +88,7 @@ def test_a_live_run_keeps_others_away_and_is_named(work: Storage) -> None:
         (HERE, 2**40, 5, True),
     ],
 )
-def test_a_lease_is_free_where_its_time_is_over_or_its_process_was_here_and_is_gone(
+def test_a_lease_is_free_if_it_expired_or_its_local_process_has_ended(
     host: str, pid: int, minutes: float, free: bool, work: Storage
 ) -> None:
     hold(work, host=host, pid=pid, minutes=minutes)
@@ -100,7 +100,7 @@ def test_a_lease_is_free_where_its_time_is_over_or_its_process_was_here_and_is_g
             take_lease(work, "r1")
 
 
-def test_of_processes_of_this_host_those_that_live_keep_it(work: Storage) -> None:
+def test_a_live_process_of_this_host_keeps_its_lease(work: Storage) -> None:
     for living in (os.getppid(), 1):  # the first process is somebody else's, unless everything is
         hold(work, host=HERE, pid=living)
         with pytest.raises(Refused):
@@ -113,7 +113,7 @@ def test_of_processes_of_this_host_those_that_live_keep_it(work: Storage) -> Non
         take_lease(work, "r1")
 
 
-def test_a_killed_process_that_nobody_waited_for_has_lost_it(work: Storage) -> None:
+def test_a_zombie_process_has_lost_its_lease(work: Storage) -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
@@ -123,7 +123,7 @@ def test_a_killed_process_that_nobody_waited_for_has_lost_it(work: Storage) -> N
     os.waitpid(pid, 0)
 
 
-def test_a_new_holder_counts_its_own_time(work: Storage) -> None:
+def test_a_new_holder_starts_a_new_lease_time(work: Storage) -> None:
     lease = replace(hold(work, minutes=-1), since="2020-01-01T00:00:00Z")
     work.delete(LEASE)
     put_document(work, LEASE, lease)
@@ -131,7 +131,7 @@ def test_a_new_holder_counts_its_own_time(work: Storage) -> None:
     assert held(work).since > "2021"  # type: ignore[union-attr]
 
 
-def test_a_run_that_is_known_to_have_ended_gives_way_and_no_other(work: Storage) -> None:
+def test_only_a_run_that_is_known_to_have_ended_loses_its_lease(work: Storage) -> None:
     lease = hold(work, owner="dag 2026-11-22")
     with pytest.raises(AnotherRun, match=r"\(dag 2026-11-22\)"):
         take_lease(work, "r1", owner="dag 2026-11-22")
@@ -141,7 +141,7 @@ def test_a_run_that_is_known_to_have_ended_gives_way_and_no_other(work: Storage)
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"format":2,"run_id":"x"}'])
-def test_a_lease_that_can_not_be_read_counts_as_expired(data: bytes, work: Storage) -> None:
+def test_an_unreadable_lease_counts_as_expired(data: bytes, work: Storage) -> None:
     work.put(LEASE, data)
     take_lease(work, "r1")
     assert held(work).run_id == "r1"  # type: ignore[union-attr]
@@ -155,7 +155,7 @@ def test_a_lease_without_a_time_counts_as_expired(until: str, work: Storage) -> 
 
 
 class Raced:
-    """A store to which another run puts its lease just before ours."""
+    """A store in which another run writes its lease just before ours."""
 
     def __init__(self, inner: Storage, lease: Lease | None) -> None:
         self.inner, self.lease = inner, lease
@@ -171,7 +171,7 @@ class Raced:
 
 
 @pytest.mark.parametrize(("run_id", "free"), [("other", False), ("r1", True)])
-def test_of_two_that_take_it_at_once_one_has_it(run_id: str, free: bool, work: Storage) -> None:
+def test_of_two_simultaneous_attempts_one_gets_the_lease(run_id: str, free: bool, work: Storage) -> None:
     lease = Lease(run_id, "2026-11-01T02:00:00Z", "2999-01-01T00:00:00Z", "elsewhere", 7, "dag")
     raced: Any = Raced(work, lease)
     if free:
@@ -182,7 +182,7 @@ def test_of_two_that_take_it_at_once_one_has_it(run_id: str, free: bool, work: S
     assert held(work) == lease
 
 
-def test_a_lease_is_given_back_by_its_run_alone(work: Storage) -> None:
+def test_a_lease_is_released_only_by_its_own_run(work: Storage) -> None:
     lease = hold(work)
     release_lease(work, "r1")
     assert held(work) == lease
@@ -194,7 +194,7 @@ def test_a_lease_is_given_back_by_its_run_alone(work: Storage) -> None:
     assert held(work) is None
 
 
-def test_a_lease_lasts_by_the_clock_of_the_store(tmp_path: Path) -> None:
+def test_a_lease_expires_by_the_clock_of_the_store(tmp_path: Path) -> None:
     clock = Clocked(FIRST_NIGHT)
     work = clock.around(Environment()).open_storage(str(tmp_path / "work"))
     take_lease(work, "r1", pid=0)
@@ -208,7 +208,7 @@ def test_a_lease_lasts_by_the_clock_of_the_store(tmp_path: Path) -> None:
     take_lease(work, "r2")
 
 
-def test_a_lease_is_renewed_while_something_lasts_longer_than_it(work: Storage) -> None:
+def test_a_lease_is_renewed_during_long_work(work: Storage) -> None:
     renewed = threading.Event()
 
     def renew() -> None:
@@ -224,7 +224,7 @@ def test_a_lease_is_renewed_while_something_lasts_longer_than_it(work: Storage) 
     assert not renewed.wait(0.1)
 
 
-def test_a_lease_is_held_while_something_is_done_and_given_back_whatever_comes_of_it(work: Storage) -> None:
+def test_a_lease_is_released_even_if_the_work_fails(work: Storage) -> None:
     def fail() -> None:
         lease = held(work)
         assert lease is not None

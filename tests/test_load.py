@@ -1,8 +1,7 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""What reading does to a database: its time limits and locks, how many read at once, and what is left when it ends.
+"""The load on a database: time limits and locks, concurrent reads, and what is left at the end.
 
-The servers are real. Whether a statement was cancelled is read in PostgreSQL's log, where nothing else could have
-cancelled it.
+The servers are real. PostgreSQL's log shows whether a statement was cancelled: nothing else could have cancelled it.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ def until(done: Callable[[], object]) -> None:
 
 @contextmanager
 def locked(postgres: Postgres) -> Iterator[None]:
-    """The table `products`, in the hands of somebody else."""
+    """The table `products`, locked by another session."""
     with psycopg.connect(postgres.uri) as other:
         other.execute("LOCK TABLE products IN ACCESS EXCLUSIVE MODE")
         yield
 
 
 def at_work(postgres: Postgres, name: str = "sitemap_etl%", seconds: int = 1) -> list[int]:
-    """The processes of statements that the server has worked on for so long, of sessions of this name."""
+    """Return the processes of statements that have run for this long, in sessions of this name."""
     asked = (
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s AND state = 'active' "
         "AND datname = current_database() AND clock_timestamp() > query_start + %s * interval '1 second'"
@@ -84,20 +83,20 @@ def cancelled(postgres: Postgres) -> int:
 # --- time limits --------------------------------------------------------------------------------------
 
 
-def test_a_locked_table_is_waited_for_as_long_as_the_source_says(postgres: Postgres) -> None:
+def test_a_locked_table_is_waited_for_up_to_the_limit_of_the_source(postgres: Postgres) -> None:
     postgres.execute(TABLE)
     told = r"catalog: the database did not get a lock: .* \(lock_timeout of the source is 1s, .*Another session holds"
     with locked(postgres), pytest.raises(Unavailable, match=told):
         rows(postgres.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
 
 
-def test_a_statement_ends_when_its_time_is_over_also_after_rows_came(postgres: Postgres) -> None:
+def test_a_statement_ends_at_its_timeout_even_after_rows_arrived(postgres: Postgres) -> None:
     query = "SELECT i, CASE WHEN i > 400000 THEN pg_sleep(1)::text END FROM generate_series(1, 500000) i"
     with pytest.raises(Unavailable, match=r"cancelled the query: .* \(timeout of the source is 1s, .*in more splits"):
         rows(postgres.uri, query, sources.Session(timeout=SECOND))
 
 
-def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(postgres: Postgres) -> None:
+def test_the_shorter_timeout_of_server_and_source_applies(postgres: Postgres) -> None:
     query = (
         "SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock, "
         "current_setting('client_connection_check_interval') AS looks, current_setting('TimeZone') AS zone, "
@@ -112,8 +111,8 @@ def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(post
 
 
 @pytest.mark.thorough
-def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> None:
-    """The process of its session sleeps deeper than any cancelling reaches."""
+def test_a_server_that_stops_answering_is_reported(postgres: Postgres) -> None:
+    """The process of its session cannot be cancelled."""
     stopped: list[int] = []
 
     def stop() -> None:
@@ -132,7 +131,7 @@ def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> No
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_a_host_that_nobody_knows_is_worth_another_attempt_whatever_its_name(kind: str) -> None:
+def test_an_unknown_host_is_retried_whatever_its_name(kind: str) -> None:
     with pytest.raises(Unavailable, match=r"catalog: the database did not answer: .*is-invalid\.invalid"):
         rows(f"{kind}://u:hush@is-invalid.invalid/d", "SELECT 1 AS n")
 
@@ -140,7 +139,7 @@ def test_a_host_that_nobody_knows_is_worth_another_attempt_whatever_its_name(kin
 # --- who reads, and how many ----------------------------------------------------------------------------
 
 
-def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_database_session_names_the_section_and_split_it_reads(postgres: Postgres, tmp_path: Path) -> None:
     postgres.execute(TABLE)
     query = "SELECT id, loc || '/' || replace(current_setting('application_name'), ' ', '.') AS loc FROM products"
     site = shop(tmp_path, postgres.uri, query, split={"column": "id", "parts": 4})
@@ -151,10 +150,10 @@ def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("limit", "alone"), [({}, False), ({"max_parallel": 1}, True)])
-def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
+def test_concurrent_splits_are_limited_by_the_connection(
     postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
 ) -> None:
-    """Each split takes a lock for as long as its session lasts; a second session at the same time does not get it."""
+    """Each split takes a lock for its session; a concurrent second session would not get it."""
     postgres.execute(TABLE)
     site = shop(
         tmp_path,
@@ -170,9 +169,7 @@ def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
     assert (sum(counts.excluded for counts in done.summary.sections.values()) == 0) is alone
 
 
-def test_rows_are_fetched_as_few_at_a_time_as_the_source_says(
-    postgres: Postgres, tmp_path: Path, mariadb: MariaDB
-) -> None:
+def test_the_source_can_limit_the_rows_of_a_fetch(postgres: Postgres, tmp_path: Path, mariadb: MariaDB) -> None:
     query = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n"
     path = tmp_path / "a.db"
     path.touch()
@@ -208,8 +205,8 @@ def test_a_first_signal_cancels_the_statement_on_the_server(
     assert (running.returncode, at_work(postgres), cancelled(postgres)) == (130, [], before + 1), err
 
 
-def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
-    """Airflow sends SIGTERM, which it answers itself, and some seconds later SIGKILL."""
+def test_a_task_stopped_by_the_scheduler_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
+    """Airflow sends SIGTERM, which it handles itself, and some seconds later SIGKILL."""
     postgres.execute(TABLE)
     before, answered = cancelled(postgres), threading.Event()
     site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
@@ -232,8 +229,8 @@ def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, 
     assert (at_work(postgres), cancelled(postgres)) == ([], before + 1)
 
 
-def test_a_statement_that_begins_while_it_is_cancelled_ends_too() -> None:
-    """A server does nothing about a session that has just ended one statement and is about to begin another."""
+def test_a_statement_that_starts_during_cancellation_is_cancelled() -> None:
+    """A server ignores a cancellation between two statements of a session."""
     session = sources.Session()
     ends: list[str] = []
 
@@ -254,7 +251,7 @@ def test_a_statement_that_begins_while_it_is_cancelled_ends_too() -> None:
     assert ends == ["cancelled"]
 
 
-def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_failed_split_cancels_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:
     postgres.execute(TABLE)
     before = cancelled(postgres)
     site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
@@ -266,7 +263,7 @@ def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres
 
 
 @pytest.mark.thorough
-def test_a_worker_that_is_killed_leaves_no_statement_at_work(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_no_running_statement(postgres: Postgres, tmp_path: Path) -> None:
     site = shop(tmp_path, postgres.uri, "SELECT pg_sleep(300)::text AS loc")
     running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=postgres.uri)
     until(lambda: at_work(postgres))
@@ -288,14 +285,14 @@ def maria(mariadb: MariaDB) -> MariaDB:
 
 
 def working(server: MariaDB) -> list[tuple[int, str]]:
-    """The sessions of `reader` that the server works for: their number, and their statement."""
+    """Return the number of working sessions of `reader`, and their statement."""
     with pymysql.connect(host="127.0.0.1", port=server.port, user="admin", password="admin") as other:
         cursor = other.cursor()
         cursor.execute("SELECT id, info FROM information_schema.processlist WHERE user = 'reader' AND info <> ''")
         return list(cursor.fetchall())
 
 
-def test_a_locked_table_of_mysql_is_waited_for_as_long_as_the_source_says(maria: MariaDB) -> None:
+def test_a_locked_table_of_mysql_is_waited_for_up_to_the_limit_of_the_source(maria: MariaDB) -> None:
     with pymysql.connect(host="127.0.0.1", port=maria.port, user="admin", password="admin", database="shop") as other:
         other.cursor().execute("LOCK TABLES products WRITE")
         with pytest.raises(
@@ -304,7 +301,7 @@ def test_a_locked_table_of_mysql_is_waited_for_as_long_as_the_source_says(maria:
             rows(maria.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
 
 
-def test_the_shorter_limit_holds_in_mysql_too(maria: MariaDB) -> None:
+def test_the_shorter_timeout_applies_in_mysql(maria: MariaDB) -> None:
     query = "SELECT @@max_statement_time + 0 AS statement, @@lock_wait_timeout AS locks, @@time_zone AS zone"
     session = sources.Session(timeout=timedelta(minutes=30), lock_timeout=timedelta(minutes=5))
     (found,) = rows(maria.uri, query, session).to_pylist()
@@ -320,7 +317,7 @@ def test_the_shorter_limit_holds_in_mysql_too(maria: MariaDB) -> None:
 
 
 def test_a_first_signal_cancels_the_statement_on_mysql(maria: MariaDB, tmp_path: Path) -> None:
-    """The statement is told by its comment; it would go on for hours."""
+    """The statement is recognized by its comment; it would run for hours."""
     site = shop(tmp_path, maria.uri, "SELECT id, loc FROM products WHERE sleep(60) = 0")
     running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=maria.uri)
     until(lambda: any("sleep" in text for _, text in working(maria)) or running.poll() is not None)

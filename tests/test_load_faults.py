@@ -1,6 +1,7 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""A fault while a database is read, on the real servers: after another attempt the published set is the one of a run
-that nothing disturbed, with nothing doubled and nothing lost.
+"""Faults while a database is read, on the real servers.
+
+After another attempt the release is the one of an undisturbed run, without duplicates or gaps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ROWS = 400
 
 @dataclass
 class Server:
-    """A database with the table `products`. `tempo` is what makes reading it slow."""
+    """A database with the table `products`. `tempo` makes reading it slow."""
 
     uri: str
     query: str
@@ -45,7 +46,7 @@ class Server:
     """The statement that ends one."""
 
     def tempo(self, width: int, sleeps: int = 0) -> None:
-        """Rows have so many bytes from now on, and one in the middle of the first split takes so many seconds."""
+        """Give rows this many bytes from now on; one in the middle of the first split takes this many seconds."""
         self.execute("DELETE FROM tempo", f"INSERT INTO tempo VALUES ({width}, {sleeps})")
 
     def end_sessions(self) -> None:
@@ -97,13 +98,13 @@ def on_mariadb(mariadb: MariaDB) -> Server:
 
 @pytest.fixture(params=["on_postgres", pytest.param("on_mariadb", marks=pytest.mark.thorough)])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Either server; the second does again what the first one does."""
+    """Either server; the second repeats the tests of the first."""
     found: Server = request.getfixturevalue(request.param)
     return found
 
 
 def shop(folder: Path, server: Server, **source: Any) -> TestSite:
-    """A site over the table in two splits, of which ten rows are handed on at a time."""
+    """A site over the table in two splits, with batches of ten rows."""
     site = TestSite(folder, urls={"respect_robots": False})
     site.environment = replace(site.environment, environ={"AIRFLOW_CONN_CATALOG": server.uri})
     split = {"column": "id", "parts": 2, "bounds_from": "products"}
@@ -113,12 +114,12 @@ def shop(folder: Path, server: Server, **source: Any) -> TestSite:
 
 
 def listed(site: TestSite) -> list[tuple[str, str | None]]:
-    """All that is published, also what is listed twice."""
+    """Return all published URLs, including repeated ones."""
     return sorted((entry.loc, entry.lastmod) for entry in site.public().entries())
 
 
 def undisturbed(folder: Path, server: Server) -> list[tuple[str, str | None]]:
-    """What a run publishes that meets no fault."""
+    """Return what an undisturbed run publishes."""
     server.tempo(1)
     site = shop(folder / "undisturbed", server)
     site.night(1)
@@ -129,7 +130,7 @@ def undisturbed(folder: Path, server: Server) -> list[tuple[str, str | None]]:
 
 
 class Tasks:
-    """A run of a scheduler, whose first split meets a fault after its first rows."""
+    """A scheduler run whose first split meets a fault after its first rows."""
 
     def __init__(self, site: TestSite) -> None:
         self.site = site
@@ -143,12 +144,12 @@ class Tasks:
             fault()
 
     def extract(self) -> None:
-        """Every split once more, as a scheduler tries those again that failed."""
+        """Read every split again, as a scheduler retries failed ones."""
         for n in range(2):
             tasks.extract(self.key, (n, n + 1), self.environment)
 
     def published(self) -> list[tuple[str, str | None]]:
-        """What is published when the splits were read and all else is done."""
+        """Return what is published once the splits were read and all other stages are done."""
         self.extract()
         for part in tasks.partition(self.key, self.environment):
             tasks.render(self.key, part, self.environment)
@@ -161,7 +162,7 @@ WIDE = 300_000
 
 
 @pytest.mark.parametrize("kind", ["on_postgres", "on_mariadb"])
-def test_after_a_server_was_gone_in_mid_stream_the_next_attempt_publishes_all_rows_once(
+def test_after_a_lost_connection_the_next_attempt_publishes_all_rows_once(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     server: Server = request.getfixturevalue(kind)
@@ -175,7 +176,7 @@ def test_after_a_server_was_gone_in_mid_stream_the_next_attempt_publishes_all_ro
     assert run.published() == expected
 
 
-def test_after_a_time_limit_in_mid_stream_the_next_attempt_publishes_all_rows_once(
+def test_after_a_timeout_among_the_rows_the_next_attempt_publishes_all_rows_once(
     server: Server, tmp_path: Path
 ) -> None:
     expected = undisturbed(tmp_path, server)
@@ -187,7 +188,7 @@ def test_after_a_time_limit_in_mid_stream_the_next_attempt_publishes_all_rows_on
     assert run.published() == expected
 
 
-def test_after_staging_had_no_room_the_next_attempt_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
+def test_after_a_full_disk_in_staging_the_next_attempt_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
     expected = undisturbed(tmp_path, server)
     run = Tasks(shop(tmp_path / "shop", server))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -208,7 +209,7 @@ def killed_in_mid_read(run: Tasks) -> None:
 
 
 @pytest.mark.thorough
-def test_after_a_worker_was_killed_in_mid_read_the_next_attempt_publishes_all_rows_once(
+def test_after_a_worker_killed_while_reading_the_next_attempt_publishes_all_rows_once(
     server: Server, tmp_path: Path
 ) -> None:
     expected = undisturbed(tmp_path, server)
@@ -218,10 +219,8 @@ def test_after_a_worker_was_killed_in_mid_read_the_next_attempt_publishes_all_ro
 
 
 @pytest.mark.thorough
-def test_after_a_run_was_killed_in_mid_read_the_next_run_publishes_all_rows_once(
-    server: Server, tmp_path: Path
-) -> None:
-    """Its lease says that it is under way, and its process is gone."""
+def test_after_a_run_killed_while_reading_the_next_run_publishes_all_rows_once(server: Server, tmp_path: Path) -> None:
+    """Its lease says that it is running, and its process is gone."""
     expected = undisturbed(tmp_path, server)
     site = shop(tmp_path / "shop", server)
     server.tempo(1, sleeps=600)

@@ -1,4 +1,4 @@
-"""The log on stderr: nothing of a quiet night, every part of the work on demand, JSON for what collects logs."""
+"""The log on stderr: nothing for unchanged runs, all steps on demand, JSON for log collectors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(site: TestSite, night: int, *arguments: object) -> Done:
 
 
 def lines(done: Done) -> list[dict[str, Any]]:
-    """The log of a call, every line of which is an object."""
+    """Return the log of a call; every line is an object."""
     return [json.loads(line) for line in done.err.splitlines()]
 
 
@@ -43,14 +43,14 @@ def lines(done: Done) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("option", ["--quiet", "-q"])
-def test_a_quiet_run_prints_nothing(site: TestSite, option: str) -> None:
+def test_a_run_with_quiet_prints_nothing(site: TestSite, option: str) -> None:
     assert run(site, 1, option) == Done(0, "", "")
     assert len(site.public().locs()) == 100
     assert run(site, 2, option) == Done(0, "", "")
     assert run(site, 3, option, "--log-format", "json") == Done(0, "", "")
 
 
-def test_a_quiet_run_says_what_is_wrong(site: TestSite) -> None:
+def test_a_run_with_quiet_prints_errors_and_warnings(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(94, lastmod=day))
     done = run(site, 2, "-q")
@@ -80,14 +80,14 @@ def test_an_unchanged_run_names_the_engine_that_failed_and_the_section_that_was_
     assert done.err.count("news stays as published") == 1
 
 
-def test_quiet_json_prints_the_object_alone(site: TestSite) -> None:
+def test_quiet_and_json_print_only_the_object(site: TestSite) -> None:
     done = run(site, 1, "-q", "--json")
     assert (done.code, done.err) == (0, "")
     assert set(done.json) >= RUN_KEYS
 
 
 @pytest.mark.parametrize("command", ["ping", "rollback"])
-def test_a_quiet_command_prints_nothing(site: TestSite, command: str, tmp_path: Path) -> None:
+def test_other_commands_with_quiet_print_nothing(site: TestSite, command: str, tmp_path: Path) -> None:
     site.keys["ping"] = (
         {"indexnow": {"key": "abcdefgh12345678", "endpoint": DEAD, "patience": 0}} if command == "ping" else {}
     )
@@ -112,7 +112,7 @@ def test_quiet_and_verbose_contradict_each_other(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("option", ["--verbose", "-v"])
-def test_verbose_tells_each_part_of_the_work(site: TestSite, option: str) -> None:
+def test_verbose_logs_each_step(site: TestSite, option: str) -> None:
     done = run(site, 1, option)
     assert re.search(r"^plan: run 20261101T020000Z-\w{4}; sections: 1, splits: 1; state at /", done.err, re.MULTILINE)
     assert re.search(r"^extract: products: .*/products.csv, 100 rows, \d+\.\d s$", done.err, re.MULTILINE)
@@ -121,7 +121,7 @@ def test_verbose_tells_each_part_of_the_work(site: TestSite, option: str) -> Non
     assert "took" not in run(site, 2).err
 
 
-def test_a_terminal_shows_a_bar_of_every_stage(site: TestSite) -> None:
+def test_a_terminal_shows_a_progress_bar_for_every_stage(site: TestSite) -> None:
     code, shown = on_terminal("run", site.path, *at("2026-11-01T02:00:00Z"), cwd=site.folder, columns=100)
     assert code == 0, shown
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
@@ -132,7 +132,7 @@ def test_a_terminal_shows_a_bar_of_every_stage(site: TestSite) -> None:
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that passes only on request."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -148,7 +148,7 @@ def progress(clock: Clock) -> Iterator[tuple[Bars, io.StringIO]]:
         yield bars, err
 
 
-def test_a_long_stage_says_how_long_the_rest_may_take() -> None:
+def test_a_long_stage_shows_its_estimated_remaining_time() -> None:
     clock = Clock()
     with progress(clock) as (bars, err):
         bars.advance("render", 0, 10)
@@ -164,7 +164,7 @@ def test_a_long_stage_says_how_long_the_rest_may_take() -> None:
     ]
 
 
-def test_a_split_that_takes_long_says_how_many_rows_it_has_read() -> None:
+def test_a_slow_split_logs_how_many_rows_it_has_read() -> None:
     clock = Clock()
     with progress(clock) as (bars, err):
         for rows, now in ((100_000, 5.0), (400_000, 16.0), (500_000, 17.0), (900_000, 40.0)):
@@ -176,7 +176,7 @@ def test_a_split_that_takes_long_says_how_many_rows_it_has_read() -> None:
 # --- JSON ---------------------------------------------------------------------------------------------
 
 
-def test_a_log_in_json_names_run_section_and_split_in_every_line_they_are_known_of(site: TestSite) -> None:
+def test_json_log_lines_name_run_section_and_split_if_known(site: TestSite) -> None:
     site.section("news", pages(30, start=200))
     done = run(site, 1, "--log-format", "json", "--jobs", "4")
     found = lines(done)
@@ -199,7 +199,7 @@ def test_a_log_in_json_names_run_section_and_split_in_every_line_they_are_known_
     assert (found[-1]["status"], found[-1]["exit"]) == ("published", 0)
 
 
-def test_an_error_in_a_log_of_json_names_where_it_arose(site: TestSite) -> None:
+def test_an_error_in_a_json_log_has_its_location(site: TestSite) -> None:
     (site.folder / "products.csv").write_text("loc,lastmod\n/a,2026-10-01\n/b\n")
     *_, last = lines(run(site, 1, "--log-format=json"))
     assert (last["level"], last["kind"], last["exit"]) == ("error", "source", 2)
@@ -211,7 +211,7 @@ def test_an_error_in_a_log_of_json_names_where_it_arose(site: TestSite) -> None:
     assert (line["level"], line["section"]) == ("error", "products")
 
 
-def test_a_refusal_and_its_warnings_are_lines_of_json(site: TestSite) -> None:
+def test_a_refusal_and_its_warnings_are_logged_as_json(site: TestSite) -> None:
     run(site, 1)
     site.export("products", pages(50, lastmod=day))
     done = run(site, 2, "--log-format", "json")
@@ -227,14 +227,14 @@ def test_a_refusal_and_its_warnings_are_lines_of_json(site: TestSite) -> None:
     "arguments",
     [("run",), ("run", "nope.yaml"), ("run", "nope.yaml", "--jobs", "0"), ("history", "nope.yaml"), ("rnu",)],
 )
-def test_a_wrong_call_is_a_line_of_json_too(arguments: tuple[str, ...]) -> None:
+def test_an_invalid_call_is_logged_as_json(arguments: tuple[str, ...]) -> None:
     done = call(*arguments, "--log-format", "json")
     assert (done.code, done.out) == (2, "")
     (line,) = lines(done)
     assert (line["level"], line["exit"]) == ("error", 2)
 
 
-def test_what_one_command_worked_on_is_not_said_of_the_next(site: TestSite) -> None:
+def test_log_context_of_one_command_does_not_leak_into_the_next(site: TestSite) -> None:
     run(site, 1)
     (line,) = lines(call("run", "nope.yaml", "--log-format", "json"))
     assert "run" not in line

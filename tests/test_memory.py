@@ -1,4 +1,4 @@
-"""Memory that a run has used is kept for what comes next."""
+"""The memory that a run has freed stays with the process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(faults(ours))
 
 
 def faults(how: str) -> int:
-    """Pages that are cleared for arrays that follow others of their size."""
+    """Return the page faults for arrays that follow others of their size."""
     unset = {name: value for name, value in os.environ.items() if not name.startswith(("MIMALLOC_", "MALLOC_"))}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, how],
@@ -52,13 +52,13 @@ def faults(how: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another libc is not told what to keep")
-def test_what_one_batch_leaves_is_there_for_the_next() -> None:
+def test_the_allocators_keep_freed_memory_for_the_next_batch() -> None:
     kept, given_back = faults("keep"), faults("default")
     assert kept < 100, "pages of memory were given back"
     assert given_back > 10 * kept + 1_000, "there is nothing to keep: the allocators do so by themselves"
 
 
-def test_what_the_environment_says_of_memory_stands(tmp_path: Path) -> None:
+def test_allocator_settings_of_the_environment_are_respected(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(10))
     program = "import os, sys; from sitemap_etl.cli import main; import atexit; "
     program += "atexit.register(lambda: print(os.environ['MIMALLOC_PURGE_DELAY'], os.environ['MIMALLOC_ALLOW_THP'])); "

@@ -1,4 +1,4 @@
-"""Runs as metrics: what a collector reads, by the parser of Prometheus's own client."""
+"""Metrics of runs, read by the parser of Prometheus's own client."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kept(site: TestSite) -> Values:
     return samples((site.folder / "work" / "shop" / "reports" / "metrics.prom").read_text())
 
 
-def test_a_run_leaves_its_counts_times_and_outcome(site: TestSite) -> None:
+def test_metrics_have_counts_times_and_outcome_of_a_run(site: TestSite) -> None:
     site.night(1)
     found = kept(site)
     assert value(found, "last_run_ok") == 1
@@ -58,7 +58,7 @@ def test_a_run_leaves_its_counts_times_and_outcome(site: TestSite) -> None:
     assert value(found, "run_seconds") > value(found, "stage_seconds", stage="render")
 
 
-def test_after_a_failure_the_last_good_run_is_still_known(site: TestSite) -> None:
+def test_after_a_failure_metrics_still_have_the_last_successful_run(site: TestSite) -> None:
     site.night(1)
     site.export("products", pages(10))
     site.night(2)
@@ -85,7 +85,7 @@ def test_a_dry_run_changes_no_metric(site: TestSite) -> None:
     assert kept(site) == before
 
 
-def test_an_engine_that_failed_and_a_held_section_are_reported(site: TestSite) -> None:
+def test_metrics_report_failed_engines_and_kept_sections(site: TestSite) -> None:
     site.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?sitemap={sitemap}", "patience": 0}}
     site.section("blog", pages(30, start=500), on_error="keep")
     assert call("run", site.path).code == 3
@@ -95,7 +95,7 @@ def test_an_engine_that_failed_and_a_held_section_are_reported(site: TestSite) -
     assert value(kept(site), "section_held", section="blog") == 1
 
 
-def test_the_command_writes_a_local_file_however_the_run_ends(site: TestSite, tmp_path: Path) -> None:
+def test_metrics_are_written_to_a_local_file_however_the_run_ends(site: TestSite, tmp_path: Path) -> None:
     file = tmp_path / "shop.prom"
     assert call("run", site.path, "--metrics", file).code == 0
     assert value(samples(file.read_text()), "last_run_ok") == 1
@@ -106,7 +106,7 @@ def test_the_command_writes_a_local_file_however_the_run_ends(site: TestSite, tm
     assert [path.name for path in tmp_path.iterdir() if "prom" in path.name] == ["shop.prom"]
 
 
-def test_a_state_that_cannot_be_read_is_a_failed_run_in_the_local_file(site: TestSite, tmp_path: Path) -> None:
+def test_an_unreadable_state_is_a_failed_run_in_local_metrics(site: TestSite, tmp_path: Path) -> None:
     site.night(1)
     path = site.folder / "work" / "shop" / "state" / "runs"
     for file in path.iterdir():
@@ -119,14 +119,14 @@ def test_a_state_that_cannot_be_read_is_a_failed_run_in_the_local_file(site: Tes
     assert value(samples(file.read_text()), "last_run_ok") == 0
 
 
-def test_a_file_that_cannot_be_written_is_a_warning(site: TestSite) -> None:
+def test_an_unwritable_metrics_file_is_a_warning(site: TestSite) -> None:
     nowhere = site.path / "shop.prom"
     done = call("run", site.path, "--metrics", nowhere)
     assert done.code == 0
     assert f"warning: --metrics {nowhere} can't be written: " in done.err
 
 
-def test_names_with_quotes_and_line_breaks_stay_one_label() -> None:
+def test_names_with_quotes_and_line_breaks_are_escaped_in_labels() -> None:
     gate = Gate('a"b\\c\nd', "warned", 0.5, 0.6, "")
     text = metrics(
         'sh"op', Attempt("r", "2026-11-01T02:00:00Z", "2026-11-01T02:00:00Z", "published", gates=(gate,)), None

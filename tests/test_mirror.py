@@ -1,4 +1,4 @@
-"""A mirror's keys, buckets and files: what a row is called, where it lies, and which version of it is the newest."""
+"""A mirror's keys, buckets and files: names of rows, their bucket, and their newest version."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ ONE = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
     ],
     ids=str,
 )
-def test_a_key_is_text_whatever_its_type(array: pa.Array, text: list[str | None]) -> None:
+def test_a_key_of_any_type_is_stored_as_text(array: pa.Array, text: list[str | None]) -> None:
     found = key_text(array, "id")
     assert found.to_pylist() == text
     assert found.type == pa.string()
 
 
 @pytest.mark.parametrize("array", [pa.array([1.5]), pa.array([True]), pa.array([[1]]), pa.array([{"a": 1}])])
-def test_what_can_be_no_key_is_reported_with_its_type(array: pa.Array) -> None:
+def test_a_column_that_cannot_be_a_key_is_reported_with_its_type(array: pa.Array) -> None:
     with pytest.raises(InvalidSource, match=rf"key: id is {array.type}.*, which can't be a key".replace("<", ".")[:30]):
         key_text(array, "id")
 
 
-def test_buckets_are_as_many_as_the_rows_and_bytes_want_and_a_power_of_two() -> None:
+def test_the_number_of_buckets_is_a_power_of_two_that_fits_rows_and_bytes() -> None:
     assert [buckets_for(rows, 0) for rows in (0, 1, BUCKET_ROWS, BUCKET_ROWS + 1)] == [1, 1, 1, 2]
     assert [buckets_for(BUCKET_ROWS * n, 0) for n in (2, 3, 4, 5, 255, 256, 1_000)] == [2, 4, 4, 8, 256, 256, 256]
     assert [buckets_for(0, size) for size in (BUCKET_BYTES, BUCKET_BYTES + 1, BUCKET_BYTES * 5)] == [1, 2, 8]
@@ -76,7 +76,7 @@ def test_buckets_are_as_many_as_the_rows_and_bytes_want_and_a_power_of_two() -> 
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 256])
-def test_a_key_is_in_the_bucket_that_has_its_slot(buckets: int) -> None:
+def test_a_key_is_in_the_bucket_of_its_hash(buckets: int) -> None:
     bounds = [slots_of(bucket, buckets) for bucket in range(buckets)]
     assert bounds[0][0] == 0
     assert bounds[-1][1] == SLOTS
@@ -107,7 +107,7 @@ def file(work: Storage, folder: Path, name: str, rows: list[dict[str, Any]], *, 
 
 
 def bucket(work: Storage, folder: Path) -> MirrorBucket:
-    """Three nights: a and b changed in the second, c went in the third, which knows d again."""
+    """Three runs: a and b change in the second; in the third c is deleted and d returns."""
     base = file(work, folder, "base", [{"k": key, "t": f"{key}1"} for key in "abcd"])
     second = file(
         work,
@@ -130,7 +130,7 @@ def titles(tables: Any, column: str = "title") -> list[str]:
     return sorted(value for table in tables for value in table.column(column).to_pylist())
 
 
-def test_of_each_key_the_newest_row_is_given_and_none_that_is_gone(work: Storage, tmp_path: Path) -> None:
+def test_the_mirror_returns_the_newest_row_of_each_key_without_deleted_ones(work: Storage, tmp_path: Path) -> None:
     one = bucket(work, tmp_path)
     assert (one.base.rows if one.base else 0, [delta.rows for delta in one.deltas]) == (4, [3, 3])
     assert titles(stored_rows(work, [one], [])) == ["a3", "b2", "d3"]
@@ -141,7 +141,7 @@ def test_of_each_key_the_newest_row_is_given_and_none_that_is_gone(work: Storage
     assert titles(stored_rows(work, [one, one], []), RUN) == ["second", "second", "third", "third", "third", "third"]
 
 
-def test_columns_that_are_not_wanted_are_left_out_but_for_those_that_are_ours(work: Storage, tmp_path: Path) -> None:
+def test_only_requested_and_internal_columns_are_read(work: Storage, tmp_path: Path) -> None:
     one = bucket(work, tmp_path)
     assert {tuple(table.column_names) for table in stored_rows(work, [one], [])} == {("title", KEY, RUN)}
     assert {tuple(table.column_names) for table in stored_rows(work, [one], [], [])} == {(KEY, RUN)}
@@ -152,7 +152,7 @@ def mirror(*buckets: MirrorBucket) -> Mirror:
     return Mirror("pages", "r", "id", "", "", "", "", "", buckets)
 
 
-def test_all_versions_of_a_row_are_found_and_forgotten(work: Storage, tmp_path: Path) -> None:
+def test_all_versions_of_a_row_in_the_mirror_are_found_and_forgotten(work: Storage, tmp_path: Path) -> None:
     held = mirror(bucket(work, tmp_path))
     found = rows_with_key(work, held, "a")
     assert found is not None
@@ -172,7 +172,7 @@ def test_all_versions_of_a_row_are_found_and_forgotten(work: Storage, tmp_path: 
     assert all("/pages/" in name or "pages" in name for name in names)
 
 
-def test_a_file_that_is_gone_or_damaged_is_reported_with_the_way_out(work: Storage, tmp_path: Path) -> None:
+def test_a_missing_or_damaged_mirror_file_is_reported_with_what_to_do(work: Storage, tmp_path: Path) -> None:
     one = bucket(work, tmp_path)
     path = tmp_path / "work" / "mirror" / "second"
     data = path.read_bytes()

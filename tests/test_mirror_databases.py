@@ -1,4 +1,4 @@
-"""Reading what changed from real servers: their clocks, their kinds of keys, their kinds of moments."""
+"""Incremental reads from real servers: their clocks, key types and timestamp types."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.sites import TestSite
 
 @dataclass
 class Shop:
-    """A site over one table of a server, whose nights are at the real time."""
+    """A site over one table of a server, with runs in real time."""
 
     site: TestSite
     execute: Callable[..., None]
 
     def night(self, **options: Any) -> Counts:
-        """Run in the second after what was done before: moments of reading are whole seconds. Return the counts."""
+        """Run in the second after earlier changes: times of reads are whole seconds. Return the counts."""
         time.sleep(1.01 - time.time() % 1)
         done = run_locally(self.site.load(), Options(**options), self.site.environment, jobs=1)
         assert done.summary.status in ("published", "unchanged"), done.summary.error
@@ -53,7 +53,7 @@ POSTGRES_KEYS = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", POSTGRES_KEYS)
-def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgres, tmp_path: Path, kind: str) -> None:
+def test_rows_of_postgresql_are_updated_by_keys_of_any_type(postgres: Postgres, tmp_path: Path, kind: str) -> None:
     postgres.execute(
         f"CREATE TABLE pages (n int, id {kind}, loc text, gone bool, touched timestamptz DEFAULT clock_timestamp())",
         f"INSERT INTO pages SELECT i, {POSTGRES_KEYS[kind]}, '/p/' || i, false FROM generate_series(1, 50) i",
@@ -85,10 +85,10 @@ def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgre
         ("price", "text", "bytea USING convert_to(price, 'UTF8')"),
     ],
 )
-def test_a_column_of_another_type_is_read_in_full_and_never_merged(
+def test_a_changed_column_type_causes_a_full_read_and_is_never_merged(
     postgres: Postgres, tmp_path: Path, column: str, was: str, now: str
 ) -> None:
-    """Whatever Arrow could make of both."""
+    """Whatever Arrow could make of both types."""
     kinds = {"id": "int", "price": "int", column: was}
     large = 2**60 if (column, was) == ("price", "bigint") else 0
     postgres.execute(
@@ -112,10 +112,10 @@ def test_a_column_of_another_type_is_read_in_full_and_never_merged(
 
 
 @pytest.mark.thorough
-def test_columns_that_keep_their_types_are_read_incrementally_whatever_they_hold(
+def test_columns_with_unchanged_types_are_read_incrementally_whatever_their_values(
     postgres: Postgres, tmp_path: Path
 ) -> None:
-    """Expressions, numbers without a scale and lists, of which a night may read nothing, nulls or other values."""
+    """Expressions, numbers without a scale and lists; a run may read nothing, nulls or other values of them."""
     postgres.execute(
         "CREATE TABLE pages (id int, any_ numeric, tags text[], more jsonb, seen timestamp, "
         "touched timestamptz DEFAULT clock_timestamp())",
@@ -138,7 +138,7 @@ def test_columns_that_keep_their_types_are_read_incrementally_whatever_they_hold
 
 
 @pytest.mark.thorough
-def test_columns_of_mariadb_keep_their_types_whatever_they_hold(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
+def test_columns_of_mariadb_have_constant_types_whatever_their_values(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
     mariadb.execute(
         "DROP TABLE IF EXISTS pages",
         "CREATE TABLE pages (id INT, price DECIMAL(20, 4), big BIGINT UNSIGNED, seen DATETIME, kind ENUM('a', 'b'), "
@@ -159,9 +159,7 @@ def test_columns_of_mariadb_keep_their_types_whatever_they_hold(mariadb: MariaDB
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("column", ["id", "price"])
-def test_a_column_of_another_type_is_no_hindrance_to_a_full_read(
-    postgres: Postgres, tmp_path: Path, column: str
-) -> None:
+def test_a_full_read_accepts_a_changed_column_type(postgres: Postgres, tmp_path: Path, column: str) -> None:
     postgres.execute(
         "CREATE TABLE pages (id int, price int, touched timestamptz DEFAULT clock_timestamp())",
         "INSERT INTO pages SELECT i, i FROM generate_series(1, 50) i",
@@ -175,8 +173,8 @@ def test_a_column_of_another_type_is_no_hindrance_to_a_full_read(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
-def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp_path: Path, zone: str) -> None:
-    """The moments that :since is compared with are the same whatever zone a session shows them in."""
+def test_the_timezone_of_the_server_hides_no_changed_row(postgres: Postgres, tmp_path: Path, zone: str) -> None:
+    """Times compared with :since are the same in whatever timezone a session shows them."""
     name = postgres.uri.partition("?")[0].rpartition("/")[2]
     postgres.execute(
         f"ALTER DATABASE {name} SET timezone = '{zone}'",
@@ -192,7 +190,7 @@ def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp
 
 
 @pytest.mark.thorough
-def test_rows_of_mariadb_are_read_by_the_server_s_clock(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
+def test_since_uses_the_clock_of_the_mariadb_server(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
     mariadb.execute(
         "DROP TABLE IF EXISTS pages",
         "CREATE TABLE pages (id BINARY(16), n INT, loc TEXT, touched TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6))",

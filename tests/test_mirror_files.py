@@ -1,4 +1,4 @@
-"""The generations of a mirror and their files: whose they are, how many, what becomes of broken ones."""
+"""The versions of a mirror and their files: owners, number, and damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def site(tmp_path: Path) -> Catalog:
 # --- generations --------------------------------------------------------------------------------------
 
 
-def test_a_refused_or_dry_run_does_not_move_the_mirror_and_its_publish_does(site: Catalog) -> None:
+def test_a_refused_or_dry_run_changes_the_mirror_only_when_it_is_published(site: Catalog) -> None:
     site.night(1)
     before = site.state().current().mirrors
     site.sql("UPDATE pages SET exclude = 'x', touched = '2026-11-01T12:00' WHERE id < 30")
@@ -49,7 +49,7 @@ def test_a_refused_or_dry_run_does_not_move_the_mirror_and_its_publish_does(site
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_what_a_dry_run_staged_of_a_mirror_is_no_hindrance_to_a_clean_up(site: Catalog, first: bool) -> None:
+def test_mirror_files_staged_by_a_dry_run_do_not_prevent_clean_up(site: Catalog, first: bool) -> None:
     if not first:
         site.night(1)
         site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 5")
@@ -62,7 +62,7 @@ def test_what_a_dry_run_staged_of_a_mirror_is_no_hindrance_to_a_clean_up(site: C
     assert files, "what can be published still is kept"
 
 
-def test_sections_that_are_not_read_or_kept_carry_their_mirror_on(site: Catalog) -> None:
+def test_sections_that_are_not_read_or_kept_retain_their_mirror(site: Catalog) -> None:
     site.table("offers", 5)
     site.read("offers", SELECT.replace("pages", "offers"), on_error="keep")
     site.night(1)
@@ -79,7 +79,7 @@ def test_sections_that_are_not_read_or_kept_carry_their_mirror_on(site: Catalog)
     assert (counts.extracted, counts.carried, counts.changed) == (1, 4, 1)
 
 
-def test_a_rollback_takes_the_mirror_of_its_set(site: Catalog) -> None:
+def test_a_rollback_restores_the_mirror_of_its_release(site: Catalog) -> None:
     site.night(1)
     first = site.manifest()
     site.sql("UPDATE pages SET exclude = 'x', touched = '2026-11-01T12:00' WHERE id = 7")
@@ -92,7 +92,7 @@ def test_a_rollback_takes_the_mirror_of_its_set(site: Catalog) -> None:
 
 
 @pytest.mark.parametrize("lost", ["the generation", "a file of it"])
-def test_a_rollback_to_a_set_whose_mirror_is_gone_has_the_section_read_in_full(site: Catalog, lost: str) -> None:
+def test_after_a_rollback_to_a_release_without_its_mirror_the_section_is_read_in_full(site: Catalog, lost: str) -> None:
     site.night(1)
     key = site.manifest().sections["pages"].mirror
     assert key is not None
@@ -105,7 +105,7 @@ def test_a_rollback_to_a_set_whose_mirror_is_gone_has_the_section_read_in_full(s
     assert site.night(3).summary.sections["pages"].extracted == 100
 
 
-def test_a_set_without_a_mirror_is_read_in_full(site: Catalog) -> None:
+def test_a_section_without_a_mirror_is_read_in_full(site: Catalog) -> None:
     keys = dict(site.keys["sections"]["pages"])
     site.keys["sections"]["pages"] = {"from": {"database": "catalog", "query": SELECT}}
     site.night(1)
@@ -121,7 +121,7 @@ def test_a_set_without_a_mirror_is_read_in_full(site: Catalog) -> None:
 
 
 @pytest.mark.thorough
-def test_deltas_are_folded_and_old_files_forgotten(site: Catalog) -> None:
+def test_deltas_of_a_mirror_are_merged_and_old_files_deleted(site: Catalog) -> None:
     site.keys["sections"]["pages"]["from"]["full_every"] = "365d"
     seen = set()
     for night in range(1, 3 * DELTAS):
@@ -139,7 +139,7 @@ def test_deltas_are_folded_and_old_files_forgotten(site: Catalog) -> None:
 
 @pytest.mark.parametrize("which", ["base", "delta", "document"])
 @pytest.mark.parametrize("how", ["flipped", pytest.param("gone", marks=pytest.mark.thorough)])
-def test_a_damaged_mirror_is_refused_by_name_and_healed_by_a_full_read(site: Catalog, which: str, how: str) -> None:
+def test_a_damaged_mirror_is_reported_and_replaced_by_a_full_read(site: Catalog, which: str, how: str) -> None:
     site.night(1)
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 7")
     site.night(2)
@@ -163,7 +163,7 @@ def test_a_damaged_mirror_is_refused_by_name_and_healed_by_a_full_read(site: Cat
 
 
 @pytest.mark.thorough
-def test_unchanged_runs_cost_the_same_and_the_state_does_not_grow(tmp_path: Path) -> None:
+def test_unchanged_runs_have_constant_cost_and_the_state_does_not_grow(tmp_path: Path) -> None:
     site = Catalog(tmp_path)
     site.table("pages", 20_000)
     site.read("pages", source={"full_every": "365d"})
@@ -185,7 +185,7 @@ def test_unchanged_runs_cost_the_same_and_the_state_does_not_grow(tmp_path: Path
 
 
 def _state_bytes(site: Catalog) -> int:
-    """Bytes of the mirrors that the state refers to: what a grace of days leaves behind is not counted."""
+    """Return the bytes of the mirrors that the state refers to; expiring files don't count."""
     return sum(file.bytes for bucket in site.mirror().buckets for file in bucket.files())
 
 
@@ -193,7 +193,7 @@ def _state_bytes(site: Catalog) -> int:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
-def test_incremental_runs_give_the_bytes_of_full_runs(tmp_path: Path, seed: int) -> None:
+def test_incremental_runs_publish_the_same_bytes_as_full_runs(tmp_path: Path, seed: int) -> None:
     random_ = random.Random(seed)
     sites = [Catalog(tmp_path / name) for name in ("incremental", "full")]
     for site, changed in zip(sites, (CHANGED, ""), strict=True):
@@ -249,7 +249,7 @@ def _sections(site: Catalog, changed: str) -> None:
 
 
 def _edits(random_: random.Random, night: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Statements of one day; each moves the watermark of what it changes."""
+    """Return the statements of one day; each changes the watermark of its rows."""
     touched = (FIRST_NIGHT + timedelta(days=night - 2)).strftime("%Y-%m-%dT12:00:00")
     for _ in range(random_.randrange(12)):
         table = random_.choice(["offers", "pages"])

@@ -1,4 +1,4 @@
-"""Mistakes that people make in their first days, through the real command: each message helps, in words of theirs."""
+"""Errors of new users, through the real command: each message helps, in terms of the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = ("Traceback", "Error:", "NoneType", "sqlalchemy", "psycopg", "pyarrow")
 
 
 class Desk:
-    """A folder in which somebody begins: `write` files, then call the command."""
+    """The folder of a new user: `write` files, then call the command."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,12 +49,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def errors(done: Done) -> str:
-    """What was said of a mistake, without the progress before it."""
+    """Return the error message without the progress before it."""
     return "\n".join(line for line in done.err.splitlines() if not re.match(r"^\w+: [\d,]+ of [\d,]+$", line))
 
 
 def refused(code: int, *arguments: object) -> str:
-    """The message of a call that ends with this code: told as a message, and by `--json` as well."""
+    """Return the message of a call that ends with this code, after comparing it with that of `--json`."""
     done = call(*arguments)
     said = errors(done)
     assert done.code == code, done.out + done.err
@@ -84,12 +84,12 @@ def test_1_a_file_of_another_format_is_recognized(desk: Desk, kind: str, name: s
     assert advice in said
 
 
-def test_1_a_csv_that_is_called_parquet_is_reported(desk: Desk) -> None:
+def test_1_a_csv_named_parquet_is_reported(desk: Desk) -> None:
     desk.write("p.txt", CSV)
     assert "it looks like CSV: write csv: instead of parquet:" in refused(2, "run", desk.site("{parquet: p.txt}"))
 
 
-def test_2_an_export_of_windows_is_reported_with_the_key_that_reads_it(desk: Desk) -> None:
+def test_2_a_windows_encoding_is_reported_with_the_key_that_reads_it(desk: Desk) -> None:
     desk.write("de.csv", "Artikelnr;Geändert am\r\n1;2\r\n".encode("cp1252"))
     said = refused(2, "run", desk.site("{csv: de.csv}"))
     assert "de.csv line 1 is not UTF-8" in said
@@ -98,7 +98,7 @@ def test_2_an_export_of_windows_is_reported_with_the_key_that_reads_it(desk: Des
 
 
 @pytest.mark.parametrize("text", ['loc,title\n"/a,x\n/b,y\n/c,z\n', 'loc,title\n/a,"x\n/b,y\n/c,z\n'])
-def test_17_a_quote_that_is_never_closed_is_reported_with_its_line(desk: Desk, text: str) -> None:
+def test_17_an_unclosed_quote_is_reported_with_its_line(desk: Desk, text: str) -> None:
     desk.write("pages.csv", text)
     assert "pages.csv line 2: the quote that opens a value here is never closed" in refused(2, "run", desk.site())
 
@@ -136,21 +136,21 @@ def test_17_a_quote_that_is_never_closed_is_reported_with_its_line(desk: Desk, t
     ],
     ids=["3 brace", "4 indentation", "5 not under its section", "6 a list", "duplicate key", "no SELECT"],
 )  # fmt: skip
-def test_3_to_6_a_slip_in_the_form_is_one_message_that_says_what_to_write(desk: Desk, text: str, line: str) -> None:
+def test_3_to_6_a_yaml_error_is_one_message_that_says_what_to_write(desk: Desk, text: str, line: str) -> None:
     desk.write("shop.yaml", "site: https://shop.example\npublish: ./public\n" + text)
     for command in ("run", "validate"):
         assert refused(2, command, "shop.yaml") == f"shop.yaml:{line}"
 
 
 @pytest.mark.parametrize("written", ["shop.example", "“https://shop.example”", "www.shop.example/"])
-def test_7_an_address_is_shown_with_the_one_that_was_meant(desk: Desk, written: str) -> None:
+def test_7_a_misspelled_address_is_shown_with_a_suggestion(desk: Desk, written: str) -> None:
     desk.write("shop.yaml", SITE.format(source="{csv: pages.csv}").replace("https://shop.example", written))
     said = refused(2, "run", "shop.yaml")
     assert said.startswith("shop.yaml:1: site: ")
     assert f'got "{written}"; did you mean https://{written.strip("“”").removeprefix("https://").rstrip("/")}' in said
 
 
-def test_8_percentages_are_answered_with_the_number(desk: Desk) -> None:
+def test_8_a_percentage_is_reported_with_the_number_to_write(desk: Desk) -> None:
     said = refused(2, "run", desk.site(more="gates: {max_drop: 10%, max_rejected: 5}\n"))
     assert 'gates.max_drop: expected a number, got "10%"; write 0.1' in said
     assert "gates.max_rejected: expected 1 or less, got 5; write 0.05 for 5 %" in said
@@ -160,7 +160,7 @@ def test_8_percentages_are_answered_with_the_number(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("key", ["work", "publish"])
-def test_9_a_place_that_takes_nothing_is_named_once_and_another_is_asked_for(desk: Desk, key: str) -> None:
+def test_9_an_unwritable_folder_is_named_once_and_another_one_suggested(desk: Desk, key: str) -> None:
     site = desk.site()
     if key == "work":
         desk.site(more="work: /proc/nope/x\n")
@@ -171,7 +171,7 @@ def test_9_a_place_that_takes_nothing_is_named_once_and_another_is_asked_for(des
     assert said.endswith("Use another folder.")
 
 
-def test_15_a_file_that_is_not_there_offers_only_one_that_is_near(desk: Desk) -> None:
+def test_15_a_missing_file_is_reported_with_a_similar_name_only(desk: Desk) -> None:
     desk.site()
     assert refused(2, "run", "nope.yaml") == "nope.yaml: no such file"
     assert refused(2, "run", "shp.yaml") == "shp.yaml: no such file; did you mean shop.yaml?"
@@ -188,7 +188,7 @@ def test_10_an_unknown_column_in_where_is_reported_with_the_existing_ones(desk: 
     assert "where: 'stock >' can't be evaluated: syntax error" in said
 
 
-def test_11_an_error_of_a_database_is_reported_once_and_in_the_select_that_was_written(
+def test_11_a_database_error_is_reported_once_with_the_select_as_written(
     desk: Desk, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sqlite3.connect(desk.folder / "c.sqlite") as database:
@@ -207,9 +207,7 @@ def test_11_an_error_of_a_database_is_reported_once_and_in_the_select_that_was_w
 
 
 @pytest.mark.parametrize("password", ["geh@eim#lang", "geh@eim", "100%", "a/b"])
-def test_12_a_password_that_is_not_encoded_is_not_shown(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, password: str
-) -> None:
+def test_12_an_unencoded_password_is_not_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"postgresql://reader:{password}@127.0.0.1:1/db")
     said = refused(2, "run", desk.site('{database: catalog, query: "SELECT loc FROM product"}'))
     assert "percent-encode what is special in its user name and password (@ is %40" in said
@@ -217,7 +215,7 @@ def test_12_a_password_that_is_not_encoded_is_not_shown(
 
 
 @pytest.mark.parametrize("uri", ["jdbc:postgresql://db:5432/shop", "nonsense"])
-def test_24_a_connection_of_another_form_is_answered_with_the_form_that_is_expected(
+def test_24_a_connection_in_another_format_is_reported_with_the_expected_format(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, uri: str
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", uri)
@@ -242,7 +240,7 @@ def test_13_a_damaged_state_is_reported_as_such_with_its_path(desk: Desk, text: 
         assert said.endswith(f"sitemap-etl state verify {site}")
 
 
-def test_13_a_lease_that_nobody_can_read_holds_nobody_back(desk: Desk) -> None:
+def test_13_an_unreadable_lease_stops_no_run(desk: Desk) -> None:
     site = desk.site()
     assert call("run", site).code == 0
     (desk.folder / ".sitemap-etl" / "shop" / "state" / "lease.json").write_text('{"x": 1}')
@@ -262,7 +260,7 @@ def test_14_a_run_that_can_not_be_published_is_reported_with_the_reason(desk: De
     assert "expected the id of a run" in refused(2, "publish", site, "yesterday")
 
 
-def test_16_files_of_a_site_file_that_was_renamed_are_reported_with_the_name_it_had(desk: Desk) -> None:
+def test_16_files_of_a_renamed_site_file_are_reported_with_its_old_name(desk: Desk) -> None:
     assert call("run", desk.site()).code == 0
     (desk.folder / "shop.yaml").rename(desk.folder / "store.yaml")
     said = refused(1, "run", "store.yaml")
@@ -273,7 +271,7 @@ def test_16_files_of_a_site_file_that_was_renamed_are_reported_with_the_name_it_
     assert call("run", "store.yaml").code == 0
 
 
-def test_16_files_of_a_lost_state_are_reported_with_the_place_that_was_searched(desk: Desk) -> None:
+def test_16_files_of_a_lost_state_are_reported_with_the_searched_folder(desk: Desk) -> None:
     assert call("run", desk.site()).code == 0
     shutil.rmtree(desk.folder / ".sitemap-etl")
     (desk.folder / "public" / "robots.txt").unlink()
@@ -286,7 +284,7 @@ def test_16_files_of_a_lost_state_are_reported_with_the_place_that_was_searched(
 # --- 18, 19: values and rows --------------------------------------------------------------------------
 
 
-def test_18_dates_of_another_form_are_reported_with_what_to_write(desk: Desk) -> None:
+def test_18_dates_in_another_format_are_reported_with_what_to_write(desk: Desk) -> None:
     desk.write("pages.csv", "loc,geändert\n" + "".join(f"/{n},01.09.2026 00:00\n" for n in range(2000)))
     done = call("run", desk.site(more="    lastmod: geändert\n"))
     assert "2,000 lastmod values dropped: not a date    e.g. https://shop.example/" in done.out
@@ -306,14 +304,14 @@ def test_19_a_row_without_a_loc_is_reported_by_its_line(desk: Desk) -> None:
 # --- 20 to 23, 25: the command ------------------------------------------------------------------------
 
 
-def test_20_a_wrong_option_leads_to_the_help_of_its_command(desk: Desk) -> None:
+def test_20_an_invalid_option_refers_to_the_help_of_its_command(desk: Desk) -> None:
     assert refused(2, "run", desk.site(), "--force") == (
         "Option '--force' requires an argument. See sitemap-etl run --help"
     )
     assert "See sitemap-etl state verify --help" in refused(2, "state", "verify")
 
 
-def test_21_what_a_dry_run_is_compared_with_is_looked_at_first(desk: Desk) -> None:
+def test_21_the_sitemap_to_compare_a_dry_run_with_is_verified_first(desk: Desk) -> None:
     done = call("run", desk.site(), "--dry-run", "--against", "nope.xml")
     assert (done.code, done.err) == (2, "nope.xml: no such file or folder\n")
     assert not (desk.folder / ".sitemap-etl").exists()
@@ -321,7 +319,7 @@ def test_21_what_a_dry_run_is_compared_with_is_looked_at_first(desk: Desk) -> No
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_22_a_terminal_that_can_not_show_every_character_gets_what_it_can(desk: Desk, encoding: str) -> None:
+def test_22_characters_that_a_terminal_cannot_show_are_replaced(desk: Desk, encoding: str) -> None:
     assert call("run", desk.site()).code == 0
     environ = {**os.environ, "PYTHONIOENCODING": encoding}
     for arguments in (["check", "public"], ["history", "shop.yaml"], ["explain", "shop.yaml", "/a"]):
@@ -331,7 +329,7 @@ def test_22_a_terminal_that_can_not_show_every_character_gets_what_it_can(desk: 
         assert "Error" not in done.stderr
 
 
-def test_23_an_address_that_can_not_be_reached_is_reported_without_the_name_of_an_exception() -> None:
+def test_23_an_unreachable_address_is_reported_without_exception_names() -> None:
     done = call("check", "http://127.0.0.1:1/sitemap.xml")
     assert done.code == 3
     assert "can't be reached (Connection refused)" in done.out
@@ -352,7 +350,7 @@ def test_25_an_engine_without_its_key_is_reported_everywhere(desk: Desk) -> None
     assert "INDEXNOW_KEY is not set" in call("run", site, "-q").err
 
 
-def test_every_mistake_is_one_object_of_json_with_the_same_words(desk: Desk) -> None:
+def test_every_error_is_one_json_object_with_the_same_words(desk: Desk) -> None:
     desk.write("bad.yaml", "site: shop.example\npublish: ./public\nsectoins: {}\n")
     for arguments in (["run", "bad.yaml"], ["run", "nope.yaml"], ["publish", desk.site(), "x"]):
         plain, found = call(*arguments), call(*arguments, "--json")

@@ -1,4 +1,4 @@
-"""Taking over: other names, another place, a set that was tampered with."""
+"""Changes of names and targets, and public files changed by others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def site(tmp_path: Path) -> TestSite:
     return TestSite(tmp_path).section("p", pages(250, lastmod="2026-10-01"), shards={"rows": 100})
 
 
-def test_the_names_of_the_files_are_the_person_s(site: TestSite) -> None:
+def test_published_files_have_the_configured_names(site: TestSite) -> None:
     names = {"index": "sitemap_index.xml", "file": "{section}-sitemap{number}.xml"}
     site.keys["publish"] = {"to": "./public", "names": names}
     site.night(1)
@@ -30,7 +30,7 @@ def test_the_names_of_the_files_are_the_person_s(site: TestSite) -> None:
     assert (site.folder / "public" / "p-sitemap1.xml").read_bytes().startswith(b"<?xml")
 
 
-def test_new_names_are_taken_by_all_files_at_once(site: TestSite) -> None:
+def test_changed_names_apply_to_all_files_at_once(site: TestSite) -> None:
     site.night(1)
     site.keys["publish"] = {"to": "./public", "names": {"file": "{section}-{number}.xml.gz"}}
     done = site.night(2)
@@ -42,7 +42,7 @@ def test_new_names_are_taken_by_all_files_at_once(site: TestSite) -> None:
     assert not (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()
 
 
-def test_a_rollback_over_new_names_leaves_files_that_are_as_they_were(site: TestSite) -> None:
+def test_a_rollback_past_changed_names_keeps_unchanged_files(site: TestSite) -> None:
     site.night(1)
     site.keys["publish"] = {"to": "./public", "names": {"file": "{section}-{number}.xml.gz"}}
     site.export("p", pages(260, lastmod="2026-10-01"))
@@ -54,7 +54,7 @@ def test_a_rollback_over_new_names_leaves_files_that_are_as_they_were(site: Test
     assert [file for file in after if after[file] != before[file]] == ["p-3.xml.gz"]
 
 
-def test_another_place_gets_every_file(site: TestSite) -> None:
+def test_a_new_target_gets_every_file(site: TestSite) -> None:
     site.night(1)
     before = site.public().objects()
     site.keys["publish"] = "./elsewhere"
@@ -62,7 +62,7 @@ def test_another_place_gets_every_file(site: TestSite) -> None:
     assert site.public().objects() == before
 
 
-def test_a_file_of_ours_that_someone_changed_is_foreign_when_it_would_be_replaced(site: TestSite) -> None:
+def test_a_published_file_changed_by_others_is_not_replaced(site: TestSite) -> None:
     site.night(1)
     (site.folder / "public" / "sitemap-p-00001.xml.gz").write_bytes(b"tampered")
     site.export("p", pages(251, lastmod=lambda n: "2026-10-02" if n == 0 else "2026-10-01"))
@@ -71,7 +71,7 @@ def test_a_file_of_ours_that_someone_changed_is_foreign_when_it_would_be_replace
     assert "sitemap-p-00001.xml.gz" in (done.summary.error or "")
 
 
-def test_full_finds_and_mends_what_was_lost_in_public(site: TestSite) -> None:
+def test_full_restores_missing_public_files(site: TestSite) -> None:
     site.night(1)
     before = site.public().contents()
     for path in (site.folder / "public").glob("sitemap*"):

@@ -1,4 +1,4 @@
-"""The mutants that `make mutants` makes are small mistakes that can be run, and its marks name code that there is."""
+"""The mutants of `make mutants` are small mistakes in valid code, and its marks name existing code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CHANGES = {
 }
 
 
-def test_every_kind_of_mistake_is_made_and_none_in_what_a_person_reads() -> None:
+def test_mutants_of_every_kind_exist_but_none_in_texts_for_people() -> None:
     found = mutants("x.py", SOURCE)
     assert {(mutant.was, mutant.now) for mutant in found} == CHANGES
     for mutant in found:
@@ -69,7 +69,7 @@ def test_every_kind_of_mistake_is_made_and_none_in_what_a_person_reads() -> None
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_mutant_of_a_room_is_python(room: str) -> None:
+def test_every_mutant_is_valid_python(room: str) -> None:
     sources = modules()
     found = candidates([room])
     assert len(found) > 50
@@ -77,12 +77,12 @@ def test_every_mutant_of_a_room_is_python(room: str) -> None:
         ast.parse(mutant.applied(sources[mutant.file]))
 
 
-def test_a_mutant_keeps_its_name_where_the_code_around_it_moves() -> None:
+def test_a_mutant_keeps_its_name_if_the_code_around_it_moves() -> None:
     moved = SOURCE.replace("LIMIT = 3\n", "# The most.\nLIMIT = 3\nOTHER = None\n")
     assert [name_of(one) for one in mutants("x.py", moved)] == [name_of(one) for one in mutants("x.py", SOURCE)]
 
 
-def test_a_mutant_is_tried_by_the_tests_of_its_line_in_turn_by_the_one_that_adds_most_and_the_fastest() -> None:
+def test_a_mutant_is_tried_by_tests_of_its_line_most_useful_and_fastest_first() -> None:
     seconds = {"slow": 0.4, "fast": 0.1, "faster": 0.01, "other": 0.1}
     ran = {3: {"faster"}, 12: {"slow"}, 14: {"slow", "fast", "faster"}}  # the first that imported it
     record = Record(seconds, {"x.py": ran, "y.py": {14: {"other"}}}, {"x.py": SOURCE})
@@ -95,7 +95,7 @@ def test_a_mutant_is_tried_by_the_tests_of_its_line_in_turn_by_the_one_that_adds
     assert by_change["rows.pop(0)", "pass"] == []
 
 
-def test_every_mark_names_a_mutant_that_there_is_and_a_reason() -> None:
+def test_every_mark_names_an_existing_mutant_and_a_reason() -> None:
     identities = {change(*mutant.identity) for mutant in candidates(ROOMS)}
     for identity, reason in marked().items():
         assert identity in identities, f"the code of this mark is gone: {identity}"
@@ -150,7 +150,7 @@ class Shard:
         ("rows + 1", "rows + 1 ", ""),
     ],
 )
-def test_a_mutant_is_transplanted_into_what_others_have_imported(
+def test_a_mutant_replaces_functions_that_other_modules_imported(
     was: str, now: str, shown: str, tmp_path: Path
 ) -> None:
     name, user = "tests.planted", types.ModuleType("tests.user")

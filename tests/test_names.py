@@ -1,4 +1,4 @@
-"""Columns with names that SQL takes apart if nobody quotes them: blanks, dots, quotes, upper case, reserved words."""
+"""Columns with names that SQL misreads without quotes: spaces, dots, quotes, upper case, reserved words."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def select(section: str, dialect: str) -> str:
 
 @pytest.mark.parametrize("selected", [False, True], ids=["plain", "sql"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_exports(kind: str, selected: bool, tmp_path: Path) -> None:
+def test_odd_column_names_work_in_exports(kind: str, selected: bool, tmp_path: Path) -> None:
     for section in SECTIONS:
         rows, path = table(section), tmp_path / f"{section}.{kind}"
         if kind == "parquet":
@@ -96,7 +96,9 @@ def test_exports(kind: str, selected: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("selected", [False, True], ids=["plain", "sql"])
 @pytest.mark.parametrize("kind", ["delta", "feed", "iceberg"])
-def test_tables(kind: str, selected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_column_names_work_in_lakehouse_tables(
+    kind: str, selected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lakes: dict[str, Any] = {}
     if kind == "iceberg":
         from pyiceberg.catalog import load_catalog
@@ -143,8 +145,8 @@ def fill(
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql"])
-def test_databases(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The SELECT is split by a column with an odd name; another one reads the changes by a key with that name."""
+def test_odd_column_names_work_in_databases(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The SELECT is split by a column with an odd name; another one reads changes by a key with such a name."""
     if kind == "postgresql":
         server: Postgres = request.getfixturevalue("postgres").database()
         uri, mark = server.uri, "%s"

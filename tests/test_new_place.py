@@ -1,4 +1,4 @@
-"""Another place, other names: the set is published there whole, and the dates of its files stay."""
+"""Another target, other names: the release is published there completely, and the dates of its files stay."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def shop(folder: Path) -> TestSite:
     return site
 
 
-def test_a_release_that_moves_is_written_completely_to_the_new_place(tmp_path: Path) -> None:
-    """Though nothing changed: files, texts, feeds, index and robots.txt. The old place is left as it is."""
+def test_a_release_is_written_completely_to_a_new_target(tmp_path: Path) -> None:
+    """Although nothing changed: files, texts, feeds, index and robots.txt. The old target stays as it is."""
     site = shop(tmp_path)
     old = site.public().objects()
     dates = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
@@ -40,7 +40,7 @@ def test_a_release_that_moves_is_written_completely_to_the_new_place(tmp_path: P
     assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
 
 
-def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: Path) -> None:
+def test_files_copied_to_a_new_target_are_not_written_again(tmp_path: Path) -> None:
     site = shop(tmp_path)
     (tmp_path / "public").rename(tmp_path / "elsewhere")
     before = {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()}
@@ -51,8 +51,8 @@ def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: P
     assert site.manifest().to == str(tmp_path / "elsewhere")
 
 
-def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path) -> None:
-    """It is stored with a fence: those are not the bytes that are written."""
+def test_a_feed_restored_by_a_rollback_is_written_to_a_new_target(tmp_path: Path) -> None:
+    """The stored file has a fence: its bytes differ from those that are written."""
     site = shop(tmp_path)
     first = site.manifest().run_id
     old = site.public().contents()["b.rss.xml"]
@@ -67,7 +67,7 @@ def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path
     assert site.public().contents()["b.rss.xml"] == old
 
 
-def test_under_other_names_every_file_is_written_again_and_the_old_ones_are_retired(tmp_path: Path) -> None:
+def test_with_other_names_every_file_is_written_and_the_old_ones_are_retired(tmp_path: Path) -> None:
     site = shop(tmp_path)
     before = set(site.public().objects())
     site.keys["publish"] = {"to": "./public", "names": {"file": "map-{section}-{number}.xml"}}
@@ -81,7 +81,7 @@ def test_under_other_names_every_file_is_written_again_and_the_old_ones_are_reti
 
 
 def test_the_first_index_is_never_empty() -> None:
-    """Its address is the one that people gave to engines."""
+    """Its address is the one that engines know."""
 
     def entry(number: int, index: int) -> Entry:
         file = File(f"{number}.xml", 1, "", 1, "", None, "2026-11-01T00:00:00Z")

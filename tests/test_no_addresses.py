@@ -1,4 +1,4 @@
-"""Values that are no addresses: each is judged by itself, in a column as alone."""
+"""Values that are not URLs: each is judged on its own, in a column as alone."""
 
 from __future__ import annotations
 
@@ -173,25 +173,25 @@ VALID = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_of_each_kind_are_rejected(kind: str) -> None:
+def test_values_that_are_not_urls_are_rejected(kind: str) -> None:
     assert reasons(*KINDS[kind], *VALID[:3]) == [kind] * len(KINDS[kind]) + [None] * 3
 
 
-def test_every_reason_has_examples() -> None:
+def test_every_reason_has_test_values() -> None:
     assert {*KINDS, "no leading slash"} == NO_ADDRESSES
 
 
-def test_values_that_look_alike_are_addresses() -> None:
+def test_urls_that_resemble_rejected_values_are_listed() -> None:
     assert reasons(*VALID) == [None] * len(VALID)
 
 
 @pytest.mark.parametrize("value", VALID)
-def test_an_address_is_the_same_with_and_without_the_rules(value: str) -> None:
+def test_the_rules_against_non_urls_do_not_change_urls(value: str) -> None:
     one = pa.array([value])
     assert canonicalize(one, RULES, "url").loc.equals(as_joined(one, RULES))
 
 
-def test_what_releases_before_listed_is_known_of_rejected_values() -> None:
+def test_the_urls_that_earlier_versions_listed_for_rejected_values_are_known() -> None:
     values = ["Total", "(2 rows)", "www.shop.example/1", f"{S}/{S}/1", "/a\\b", "NULL"]
     expected = ["/Total", "/(2%20rows)", "/www.shop.example/1", f"/{S}/1", "/a%5Cb"]
     assert as_joined(pa.array(values), RULES).to_pylist() == [*(f"{S}{path}" for path in expected), None]
@@ -205,11 +205,11 @@ def test_a_site_with_www_rejects_its_host_without_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["Page URL", "página", "Straße", "Адрес", "URL (neu)", "商品URL"])
-def test_the_name_of_a_column_in_any_script_is_a_header_row(name: str) -> None:
+def test_a_column_name_in_any_script_is_recognized_as_a_header_row(name: str) -> None:
     assert reasons(name, f" {name}", f"/{name}", column=name) == ["header row", "header row", None]
 
 
-def test_a_host_in_its_own_script_is_the_host_of_the_site() -> None:
+def test_an_internationalized_host_is_recognized_as_the_site() -> None:
     rules = UrlRules("https://bücher.example")
     missing = ["bücher.example/1", "BÜCHER.example", "www.bücher.example/1", "xn--bcher-kva.example/1"]
     assert reasons(*missing, "bücher-example", rules=rules) == ["scheme missing"] * 4 + [None]
@@ -226,7 +226,7 @@ def test_values_without_a_leading_slash_are_rejected_on_request() -> None:
     assert reasons(*values, rules=rules) == ["no leading slash"] * 6 + [None] * 4
 
 
-def test_the_same_values_are_no_images() -> None:
+def test_values_that_are_not_urls_are_not_images() -> None:
     tally = Tally()
     column = pa.array(
         [
@@ -250,7 +250,7 @@ def test_the_same_values_are_no_images() -> None:
     }
 
 
-def test_images_with_backslashes_are_read_as_browsers_do() -> None:
+def test_backslashes_in_image_urls_are_read_as_by_browsers() -> None:
     tally = Tally()
     column = pa.array(
         ["img\\1.jpg", f"{S}\\img\\2.jpg", "img\\3.jpg;img\\4.jpg", "C:\\img\\5.jpg", "\\\\server\\6.jpg"]
@@ -298,7 +298,7 @@ def begins_with_host(text: str) -> bool:
 
 
 def read_plainly(value: str) -> str | None:
-    """Why a value is no address by the rules as they are written, one sentence after the other; None if it may be."""
+    """Return why a value is not a URL by the documented rules, applied one by one; None if it may be one."""
     text = value.strip(" ")
     cut = min((text.index(mark) for mark in "?#" if mark in text), default=len(text))
     if "\\" in text[:cut]:
@@ -366,7 +366,7 @@ JUDGED = NO_ADDRESSES - {"no leading slash"}
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join), min_size=1, max_size=12))
-def test_wild_cells_are_judged_as_the_rules_are_written(values: list[str]) -> None:
+def test_real_world_values_are_judged_like_the_plain_rules(values: list[str]) -> None:
     found = reasons(*values)
     for value, reason in zip(values, found, strict=True):
         expected = read_plainly(value)
@@ -376,7 +376,7 @@ def test_wild_cells_are_judged_as_the_rules_are_written(values: list[str]) -> No
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), min_size=1, max_size=12))
-def test_wild_paths_on_the_site_are_judged_as_the_rules_are_written(tails: list[str]) -> None:
+def test_real_world_paths_are_judged_like_the_plain_rules(tails: list[str]) -> None:
     values = [f"{S}/{tail}" for tail in tails] + [f"/{tail}" for tail in tails]
     for value, reason in zip(values, reasons(*values), strict=True):
         if reason is None or reason in JUDGED:
@@ -386,7 +386,7 @@ def test_wild_paths_on_the_site_are_judged_as_the_rules_are_written(tails: list[
 # --- whole runs -------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_run_that_rejects_listed_addresses_names_them(tmp_path: Path) -> None:
+def test_the_first_run_that_rejects_listed_urls_names_them(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_rejected": 1})
     site.section("pages", [*pages(100), *({"loc": word} for word in ("Total", "Sum", "Rest", "Average"))])
     first = site.night(1)
@@ -404,9 +404,7 @@ def test_the_first_run_that_rejects_listed_addresses_names_them(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("bare", "warned"), [(0, 0), (1, 1), (9, 9), (10, 0), (1000, 0)])
-def test_a_few_addresses_without_a_leading_slash_are_warned_of_on_every_run(
-    tmp_path: Path, bare: int, warned: int
-) -> None:
+def test_a_few_urls_without_a_leading_slash_are_a_warning_on_every_run(tmp_path: Path, bare: int, warned: int) -> None:
     site = TestSite(tmp_path)
     rows = [{"loc": row["loc"].removeprefix("/" if n < bare else "")} for n, row in enumerate(pages(1000))]
     site.section("pages", rows)

@@ -1,4 +1,4 @@
-"""Addresses that are listed although something is odd about them: one line of the summary, and a code of `check`."""
+"""Suspicious URLs that are listed: a line of the summary, and a code of `check`."""
 
 from __future__ import annotations
 
@@ -84,17 +84,17 @@ def notes_of(*values: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_addresses_of_each_kind_are_noted(kind: str) -> None:
+def test_each_kind_of_suspicious_url_is_noted(kind: str) -> None:
     assert notes_of(*PLAIN[:3], *KINDS[kind])[kind] == KINDS[kind]
     assert [notes_of(value).get(kind) for value in KINDS[kind]] == [[value] for value in KINDS[kind]]
 
 
-def test_templates_of_more_languages_are_noted() -> None:
+def test_template_placeholders_of_many_languages_are_noted() -> None:
     values = ["/a/%(id)s", "/a/<?php echo $id ?>", "/a/<?= $id ?>", "/a/{$slug}"]
     assert notes_of(*values, "/a/(id)s", "/a/$5") == {"loc with a template": values}
 
 
-def test_what_a_fragment_cuts_off_is_noted() -> None:
+def test_suspicious_text_in_a_fragment_is_noted() -> None:
     escaped = ["/a?b=1&#38;c=2", "/a?b=1&#x26;c=2", "/a?b=1&amp;c=2"]
     assert notes_of(*escaped, "/a/#{id}") == {"loc with &amp;": escaped, "loc with a template": ["/a/#{id}"]}
 
@@ -103,7 +103,7 @@ def test_every_note_has_examples() -> None:
     assert KINDS.keys() == NOTES.keys()
 
 
-def test_plain_addresses_are_not_noted() -> None:
+def test_ordinary_urls_are_not_noted() -> None:
     assert notes_of(*PLAIN) == {}
     assert [notes_of(value) for value in PLAIN] == [{}] * len(PLAIN)
 
@@ -113,7 +113,7 @@ EVERY = [*PLAIN, *(value for values in KINDS.values() for value in values)]
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from(EVERY), min_size=1, max_size=8))
-def test_an_address_is_noted_whatever_its_neighbors_are(values: list[str]) -> None:
+def test_a_suspicious_url_is_noted_whatever_its_neighbors(values: list[str]) -> None:
     together = notes_of(*values)
     alone: dict[str, list[str]] = {}
     for value in values:
@@ -135,7 +135,7 @@ def test_a_run_counts_each_kind_with_an_example(tmp_path: Path) -> None:
     assert site.night(2).summary.reasons["pages"]["notes"] == notes
 
 
-def test_titles_that_were_escaped_before_are_counted(tmp_path: Path) -> None:
+def test_titles_that_are_already_escaped_are_counted(tmp_path: Path) -> None:
     site = TestSite(tmp_path)
     titles = ["Rock &amp; Roll", "It&#039;s", "A &#x2013; B", "AT&T & Co", "a < b", "R&D;"]
     site.section(
@@ -194,14 +194,14 @@ def test_every_note_has_a_code() -> None:
 
 
 @pytest.mark.parametrize("note", CODES)
-def test_check_finds_in_files_of_others_what_a_run_notes(tmp_path: Path, note: str) -> None:
+def test_check_finds_the_same_suspicious_urls_in_foreign_files_as_a_run(tmp_path: Path, note: str) -> None:
     values = [value.removeprefix(S) for value in KINDS[f"loc {note}"]]
     entries = [f"<loc>{escape(S + (value if value[0] in '/' + chr(92) else '/' + value))}</loc>" for value in values]
     assert urlset(tmp_path, entries)[CODES[note]] == len(values)
 
 
 @pytest.mark.parametrize("note", [note for note in CODES if note not in REPAIRED])
-def test_check_finds_in_a_release_what_its_run_noted(tmp_path: Path, note: str) -> None:
+def test_check_finds_the_suspicious_urls_that_the_run_noted(tmp_path: Path, note: str) -> None:
     site = TestSite(tmp_path)
     site.section("pages", [{"loc": f"/x{n}{value.removeprefix(S)}"} for n, value in enumerate(KINDS[f"loc {note}"])])
     notes = site.night(1).summary.reasons["pages"]["notes"]
@@ -210,7 +210,7 @@ def test_check_finds_in_a_release_what_its_run_noted(tmp_path: Path, note: str) 
 
 @pytest.mark.parametrize("note", [note for note in CODES if note not in OF_PAGES_ONLY])
 @pytest.mark.parametrize("form", ["text", "json", "video", "alternates"])
-def test_addresses_of_images_videos_and_alternates_are_noted_too(tmp_path: Path, note: str, form: str) -> None:
+def test_suspicious_urls_of_images_videos_and_alternates_are_noted(tmp_path: Path, note: str, form: str) -> None:
     """A run counts them with the page, and `check` finds those that leave it as they are."""
     cdn = "https://cdn.example"
     values = [f"{cdn}/x{n}{value.removeprefix(S)}" for n, value in enumerate(KINDS[f"loc {note}"])]
@@ -239,7 +239,7 @@ def test_addresses_of_images_videos_and_alternates_are_noted_too(tmp_path: Path,
     assert found == (0 if note in REPAIRED else len(values))
 
 
-def test_plain_addresses_of_images_are_not_noted(tmp_path: Path) -> None:
+def test_ordinary_image_urls_are_not_noted(tmp_path: Path) -> None:
     cdn = [
         "https://i0.wp.example/shop.example/a.jpg",
         "https://res.example/fetch/https://shop.example/a.jpg",
@@ -252,7 +252,7 @@ def test_plain_addresses_of_images_are_not_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["rss", "atom"])
-def test_check_finds_titles_that_a_run_noted(tmp_path: Path, form: str) -> None:
+def test_check_finds_the_escaped_titles_that_a_run_noted(tmp_path: Path, form: str) -> None:
     titles = ["Rock &amp; Roll", "It&#039;s", "AT&T & Co"]
     date = "2026-10-31T20:00:00Z"
     rows = [

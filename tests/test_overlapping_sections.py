@@ -1,4 +1,4 @@
-"""A section whose pages lie between those of another: what is found there, and how much of that one is read for it."""
+"""A section with pages between those of another: what is found, and how much of the other one is read for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = {"loc": "/p", "title": "p"}
 
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
-    """A large section in ten files, and a small one after it that begins before it and ends behind it."""
+    """A large section in ten files, and a small one after it that begins before it and ends after it."""
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
     site.section("large", pages(1_000, lastmod="2026-10-01"), shards={"rows": 100})
     return site.section("small", [{"loc": "/about"}, {"loc": "/z"}])
@@ -42,7 +42,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str] | Non
     return found
 
 
-def test_of_a_section_that_gave_no_page_away_only_locs_are_read(
+def test_only_locs_are_read_of_a_section_that_lost_no_page(
     site: TestSite, read: list[tuple[str, Sequence[str] | None]]
 ) -> None:
     site.night(1)
@@ -53,7 +53,7 @@ def test_of_a_section_that_gave_no_page_away_only_locs_are_read(
     assert {tuple(columns or ()) for key, columns in read if key in large} == {("loc",)}
 
 
-def test_of_a_section_that_gave_a_page_away_its_file_alone_is_read_whole(
+def test_only_the_file_that_lost_a_page_is_read_completely(
     site: TestSite, read: list[tuple[str, Sequence[str] | None]]
 ) -> None:
     site.night(1)
@@ -65,7 +65,7 @@ def test_of_a_section_that_gave_a_page_away_its_file_alone_is_read_whole(
     assert {key for key, columns in read if key in large and columns is None} <= {own.snapshot}
 
 
-def test_another_section_is_looked_through_between_the_own_pages_alone(
+def test_another_section_is_searched_only_within_the_range_of_the_own_pages(
     site: TestSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stretches = []
@@ -86,7 +86,9 @@ def test_another_section_is_looked_through_between_the_own_pages_alone(
     assert (low, high) == (f"{ORIGIN}/p/000400-b", f"{ORIGIN}/p/000410-b\0")
 
 
-def test_no_more_of_another_section_is_held_than_of_a_window(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_rows_of_another_section_are_in_memory_than_of_a_window(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(limits, "WINDOW_ROWS", 1_000)
     monkeypatch.setattr(limits, "RESIDENT_BYTES", 0)  # as of a section that is written to files
     monkeypatch.setattr(window, "_EDGE_ROWS", 1_000)
@@ -109,7 +111,7 @@ def test_no_more_of_another_section_is_held_than_of_a_window(site: TestSite, mon
     assert max(held) < 10_000_000  # all are 20 MB
 
 
-def test_what_a_small_section_shares_with_a_large_one_is_found(site: TestSite) -> None:
+def test_pages_shared_by_a_small_and_a_large_section_are_found(site: TestSite) -> None:
     site.export("small", [{"loc": loc} for loc in ("/about", "/p/000007", "/p/000500/", "/p/000993", "/z", "/z")])
     done = site.night(1)
     assert done.summary.sections["small"].duplicates == 3
@@ -139,7 +141,7 @@ def test_pages_that_moved_out_of_a_large_section_keep_their_dates(site: TestSite
     assert after[f"{ORIGIN}/p/000007"].lastmod == "2026-11-02T02:00:00Z"
 
 
-def test_a_page_that_was_away_and_comes_back_in_another_section_has_the_date_with_which_it_left(tmp_path: Path) -> None:
+def test_a_page_that_returns_in_another_section_has_its_last_date(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
     rule = {"fingerprint": ["title"], "first_seen": True}
     site.section("a", [{"loc": "/z", "title": "z"}], lastmod=rule)
@@ -157,7 +159,7 @@ def test_a_page_that_was_away_and_comes_back_in_another_section_has_the_date_wit
 
 
 def test_a_page_that_moved_and_changes_back_is_dated_by_the_change(tmp_path: Path) -> None:
-    """Its section of before remembers how it left that: it is listed now."""
+    """Its former section has a record of how it left, but now it is listed."""
     site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
     rule = {"fingerprint": ["title"], "first_seen": True}
     site.section("a", [{"loc": "/z", "title": "z"}], lastmod=rule)

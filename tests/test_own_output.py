@@ -1,4 +1,4 @@
-"""Our own output of every format, read by our own checker, by the schemas and by strangers."""
+"""Published files of every format, read by check, by the schemas and by other parsers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 1, 3, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> TestSite:
-    """A site with every extension, format and view, on its second night."""
+    """A site with every extension, format and view, after its second run."""
     site = TestSite(tmp_path_factory.mktemp("everything"), recent="2d", gates={"max_growth": 9})
     site.section(
         "plain", pages(300, lastmod=lambda n: f"2026-09-{n % 28 + 1:02}"), shards={"rows": 100}, formats=["xml", "text"]
@@ -77,8 +77,8 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> TestSite:
     return site
 
 
-def test_the_checker_finds_nothing(everything: TestSite) -> None:
-    """News are two hours short of two days old, and every file says what it should."""
+def test_check_finds_nothing_in_published_files(everything: TestSite) -> None:
+    """News are two hours short of two days old, and every file has what it should."""
     options = check.Options(now=datetime(2026, 11, 2, 3, tzinfo=UTC), at="https://shop.example/")
     report = check.check([str(everything.folder / "public")], options=options)
     told = [f"{f.code} {f.file}:{f.line} {f.example}" for f in report.findings if f.severity in ("error", "warning")]
@@ -86,7 +86,7 @@ def test_the_checker_finds_nothing(everything: TestSite) -> None:
     assert len(report.files) >= 11
 
 
-def test_every_file_is_valid_by_the_schemas(everything: TestSite) -> None:
+def test_every_published_file_is_valid_by_the_xml_schemas(everything: TestSite) -> None:
     schemas = os.environ.get("SITEMAP_ETL_XSD")
     if not schemas:
         pytest.skip("SITEMAP_ETL_XSD names no folder with the schemas")
@@ -110,7 +110,7 @@ def test_every_file_is_valid_by_the_schemas(everything: TestSite) -> None:
     assert seen >= 8
 
 
-def test_a_second_reader_sees_the_same_urls(everything: TestSite) -> None:
+def test_another_parser_finds_the_same_urls(everything: TestSite) -> None:
     import gzip
 
     from scrapy.utils.sitemap import Sitemap

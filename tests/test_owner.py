@@ -1,4 +1,4 @@
-"""A state belongs to one site at one place: a copy of a project takes over nothing."""
+"""A state belongs to one site and one target: a copy of a project cannot use it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_copy_is_refused_with_both_places_before_anything_is_written(
+def test_a_copied_project_is_refused_with_both_folders_before_anything_is_written(
     tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     one, other = shared(tmp_path)
@@ -67,16 +67,14 @@ def test_a_copy_is_refused_with_both_places_before_anything_is_written(
     assert one.night(2).summary.status == "unchanged"
 
 
-def test_what_only_looks_may_look(tmp_path: Path) -> None:
+def test_read_only_commands_work_in_a_copied_project(tmp_path: Path) -> None:
     _, other = shared(tmp_path)
     assert call("history", other.path).code == 0
     assert call("explain", other.path, "/p/000001").code == 0
 
 
 @pytest.mark.parametrize("name", ["run", "rollback"])
-def test_a_move_that_is_meant_is_said_once_and_the_place_before_is_another_from_then_on(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_move_is_confirmed_once_and_the_old_folder_is_then_refused(tmp_path: Path, name: str) -> None:
     one, other = shared(tmp_path)
     one.export("p", pages(51, lastmod="2026-10-01"))
     one.night(2)
@@ -88,7 +86,7 @@ def test_a_move_that_is_meant_is_said_once_and_the_place_before_is_another_from_
         one.night(9)
 
 
-def test_a_dry_run_of_a_move_is_published_as_a_move(tmp_path: Path) -> None:
+def test_a_dry_run_with_a_move_publishes_the_move(tmp_path: Path) -> None:
     one, other = shared(tmp_path)
     run_id = call("run", other.path, "--dry-run", "--moved", "--json").json["run_id"]
     assert call("publish", other.path, run_id).code == 1
@@ -97,7 +95,7 @@ def test_a_dry_run_of_a_move_is_published_as_a_move(tmp_path: Path) -> None:
     assert len(other.public().locs()) == 48
 
 
-def test_a_dry_run_is_not_published_to_a_place_that_was_written_since(tmp_path: Path) -> None:
+def test_a_dry_run_is_not_published_to_a_target_that_was_written_since(tmp_path: Path) -> None:
     site = shop(tmp_path)
     run_id = site.night(1, dry_run=True).summary.run_id
     site.keys["publish"] = "./elsewhere"
@@ -106,14 +104,14 @@ def test_a_dry_run_is_not_published_to_a_place_that_was_written_since(tmp_path: 
     assert not (tmp_path / "public").exists()
 
 
-def test_who_publishes_there_is_named(tmp_path: Path) -> None:
+def test_the_project_that_publishes_to_a_target_is_named(tmp_path: Path) -> None:
     one = shop(tmp_path / "one", work="../work")
     assert call("run", one.path).code == 0
     other = shop(tmp_path / "other", work="../work")
     assert f"by {one.folder / 'shop.yaml'} on " in call("run", other.path).err
 
 
-def test_another_site_is_refused_and_a_site_that_got_https_is_taken_along(tmp_path: Path) -> None:
+def test_the_state_of_another_site_is_refused_but_a_change_to_https_is_accepted(tmp_path: Path) -> None:
     site = shop(tmp_path, site="http://127.0.0.1:9")
     site.night(1)
     site.keys |= {"site": "https://127.0.0.1:9", "gates": {"max_drop": 1, "max_growth": 9}}
@@ -124,7 +122,7 @@ def test_another_site_is_refused_and_a_site_that_got_https_is_taken_along(tmp_pa
     assert {loc[:5] for loc in site.public().locs()} == {"https"}
 
 
-def test_another_root_is_refused_and_one_that_is_added_is_not(tmp_path: Path) -> None:
+def test_a_changed_root_is_refused_and_an_added_root_is_accepted(tmp_path: Path) -> None:
     publish = {"to": "./public/maps", "at": "http://127.0.0.1:9/maps/"}
     site = shop(tmp_path, site="http://127.0.0.1:9", publish=publish)
     site.night(1)
@@ -137,7 +135,7 @@ def test_another_root_is_refused_and_one_that_is_added_is_not(tmp_path: Path) ->
     assert site.night(4).summary.status == "unchanged", "one that is gone is no other either"
 
 
-def test_a_folder_may_be_reached_by_a_link_and_a_link_may_lead_elsewhere(tmp_path: Path) -> None:
+def test_symbolic_links_are_resolved_to_compare_folders(tmp_path: Path) -> None:
     site = shop(tmp_path, publish="./live/public")
     for release in ("one", "two"):
         (tmp_path / release).mkdir()
@@ -156,7 +154,7 @@ def test_a_folder_may_be_reached_by_a_link_and_a_link_may_lead_elsewhere(tmp_pat
         site.night(5)
 
 
-def test_a_bucket_of_the_same_name_at_another_store_is_another(tmp_path: Path, s3: S3Server, bucket: str) -> None:
+def test_buckets_of_the_same_name_at_two_stores_are_different(tmp_path: Path, s3: S3Server, bucket: str) -> None:
     site = shop(tmp_path, publish={"to": f"s3://{bucket}/maps", "at": "https://shop.example/"})
     site.night(1)
     site.night(2)
@@ -177,7 +175,7 @@ def test_a_bucket_of_the_same_name_at_another_store_is_another(tmp_path: Path, s
         ("http://minio:9000", "http://minio:9000"),
     ],
 )
-def test_all_regions_of_aws_are_one_store(endpoint: str, store: str | None) -> None:
+def test_all_regions_of_aws_are_the_same_store(endpoint: str, store: str | None) -> None:
     assert S3Client(endpoint=endpoint).store == store
 
 
@@ -185,7 +183,7 @@ def test_all_regions_of_aws_are_one_store(endpoint: str, store: str | None) -> N
 
 
 def repaired(folder: Path) -> TestSite:
-    """A site whose `current.json` was lost: what it was published to is known from the manifest only."""
+    """A site whose `current.json` was lost: its target is known from the manifest only."""
     site = shop(folder)
     site.night(1)
     current(site).unlink()
@@ -194,13 +192,13 @@ def repaired(folder: Path) -> TestSite:
     return site
 
 
-def test_a_repaired_state_is_taken_over_at_the_same_place(tmp_path: Path) -> None:
+def test_a_repaired_state_is_accepted_for_the_same_target(tmp_path: Path) -> None:
     site = repaired(tmp_path)
     site.night(2)
     assert json.loads(current(site).read_text())["owner"]["to"]["real"] == str(tmp_path / "public")
 
 
-def test_a_repaired_state_is_refused_at_another_place(tmp_path: Path) -> None:
+def test_a_repaired_state_is_refused_for_another_target(tmp_path: Path) -> None:
     site = repaired(tmp_path)
     site.keys["publish"] = "./elsewhere"
     before = everything(tmp_path)
@@ -218,7 +216,7 @@ def without_work(folder: Path, **keys: Any) -> TestSite:
     return site
 
 
-def test_state_is_beside_the_site_file_and_out_of_git(tmp_path: Path) -> None:
+def test_the_default_state_folder_is_next_to_the_site_file_and_ignored_by_git(tmp_path: Path) -> None:
     for folder in (tmp_path / "one", tmp_path / "copy"):
         site = without_work(folder)
         assert call("run", site.path).code == 0
@@ -228,7 +226,7 @@ def test_state_is_beside_the_site_file_and_out_of_git(tmp_path: Path) -> None:
     assert not (tmp_path / "work").exists()
 
 
-def test_a_default_that_would_be_public_is_not_used(tmp_path: Path) -> None:
+def test_the_default_state_folder_is_refused_if_it_would_be_public(tmp_path: Path) -> None:
     site = without_work(tmp_path / "htdocs" / "sites", publish={"to": "./maps", "at": "https://shop.example/maps/"})
     site.keys["publish"]["root"] = ".."
     with pytest.raises(ConfigError, match=rf"work is missing.*work: {tmp_path}/.sitemap-etl"):
@@ -237,7 +235,7 @@ def test_a_default_that_would_be_public_is_not_used(tmp_path: Path) -> None:
     assert site.load().work == f"{tmp_path}/.sitemap-etl"
 
 
-def test_a_default_that_can_not_be_written_is_not_used(tmp_path: Path) -> None:
+def test_the_default_state_folder_is_refused_if_it_is_not_writable(tmp_path: Path) -> None:
     site = without_work(tmp_path)
     (tmp_path / ".sitemap-etl").write_text("no folder")
     done = call("run", site.path)
@@ -246,7 +244,7 @@ def test_a_default_that_can_not_be_written_is_not_used(tmp_path: Path) -> None:
         read_site(site.path)
 
 
-def test_validate_says_that_a_dag_needs_work(tmp_path: Path) -> None:
+def test_validate_says_that_a_dag_needs_the_key_work(tmp_path: Path) -> None:
     site = without_work(tmp_path)
     assert "work" not in call("validate", site.path).out
     site.keys["schedule"] = "0 2 * * *"
@@ -256,14 +254,14 @@ def test_validate_says_that_a_dag_needs_work(tmp_path: Path) -> None:
     assert "work: /srv/sitemap-etl" in done.out
 
 
-def test_an_engine_is_not_notified_of_the_set_of_another(tmp_path: Path) -> None:
+def test_engines_are_not_notified_of_releases_of_another_target(tmp_path: Path) -> None:
     _, other = shared(tmp_path)
     other.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?s={sitemap}", "patience": 0}}
     with pytest.raises(AnothersState):
         ping_by_hand(other.load(), other.environment, engines=(), since=None, everything=False)
 
 
-def test_a_section_that_is_not_read_does_not_take_pages_of_the_old_address_to_the_new_one(tmp_path: Path) -> None:
+def test_a_changed_site_address_is_refused_if_a_section_is_not_read(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("a", pages(30)).section("b", pages(30, start=100), on_error="keep")
     site.night(1)
     site.keys |= {"site": "https://new.example", "gates": {"max_drop": 1}}

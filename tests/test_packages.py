@@ -14,7 +14,7 @@ def test_every_package_has_tests(package: str) -> None:
     assert files_of(package)
 
 
-def test_a_file_belongs_to_what_it_is_called_and_to_what_it_imports_most() -> None:
+def test_a_test_file_belongs_to_its_namesake_and_to_what_it_imports_most() -> None:
     assert packages_of(TESTS / "test_urls.py") == {"urls"}
     assert packages_of(TESTS / "test_sources_csv.py") >= {"sources"}
     assert packages_of(TESTS / "test_gates.py") == {"publish"}
@@ -22,6 +22,6 @@ def test_a_file_belongs_to_what_it_is_called_and_to_what_it_imports_most() -> No
     assert packages_of(TESTS / "test_session.py") == set()
 
 
-def test_the_names_that_differ_from_the_package_are_in_use() -> None:
+def test_exceptions_to_the_naming_of_test_files_are_in_use() -> None:
     assert set(CALLED.values()) <= packages()
     assert all(list(TESTS.glob(f"test_{word}*.py")) for word in CALLED)

@@ -1,4 +1,4 @@
-"""Parquet as other writers make it: types and layouts that pyarrow alone would not write."""
+"""Parquet of other writers: types and layouts that pyarrow would not write itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def of_uuids(values: list[uuid.UUID | None]) -> pa.Array:
 
 @pytest.mark.parametrize("store_schema", [True, False], ids=["of Arrow", "of others"])
 @pytest.mark.parametrize("sql", [None, "SELECT * FROM source", "SELECT id, ids, one FROM source WHERE id <> ''"])
-def test_a_uuid_is_text_wherever_it_is(tmp_path: Path, sql: str | None, *, store_schema: bool) -> None:
+def test_a_uuid_is_text_at_any_depth(tmp_path: Path, sql: str | None, *, store_schema: bool) -> None:
     values: list[uuid.UUID | None] = [*ids(3), None]
     array = of_uuids(values)
     lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3, 4], pa.int32()), array)
@@ -67,7 +67,7 @@ def test_a_uuid_is_text_wherever_it_is(tmp_path: Path, sql: str | None, *, store
 
 
 @pytest.mark.parametrize("store_schema", [True, False], ids=["of Arrow", "of others"])
-def test_init_begins_a_site_of_an_export_with_a_uuid(site: TestSite, *, store_schema: bool) -> None:
+def test_init_writes_a_site_file_for_an_export_with_a_uuid(site: TestSite, *, store_schema: bool) -> None:
     table = pa.table({"id": of_uuids(list(ids())), "url": [f"{SHOP}/p/{one}" for one in ids()]})
     written("a.parquet", table, store_schema=store_schema)
     assert started("a.parquet")["sections"]["a"]["columns"] == {"loc": "url"}
@@ -110,7 +110,7 @@ def test_init_reads_int96(site: TestSite) -> None:
     runs(COUNT)
 
 
-def test_init_passes_over_times_of_day_durations_and_nested_nanoseconds(site: TestSite) -> None:
+def test_init_ignores_times_of_day_durations_and_nested_nanoseconds(site: TestSite) -> None:
     stamps = pa.array([1_767_323_045_123_456_789] * COUNT).view(pa.timestamp("ns"))
     others = {
         "opens": pa.array([123_456_789] * COUNT).view(pa.time64("ns")),
@@ -154,7 +154,7 @@ LAYOUTS: dict[str, pa.DataType] = {
 
 @pytest.mark.parametrize("store_schema", [True, False], ids=["of Arrow", "of others"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_bytes_are_read_as_the_text_that_they_are(tmp_path: Path, layout: str, *, store_schema: bool) -> None:
+def test_binary_columns_are_read_as_text(tmp_path: Path, layout: str, *, store_schema: bool) -> None:
     published = []
     for folder, kind in (("plain", pa.string()), ("other", LAYOUTS[layout])):
         site = TestSite(tmp_path / folder)
@@ -173,14 +173,14 @@ def test_bytes_are_read_as_the_text_that_they_are(tmp_path: Path, layout: str, *
 
 
 @pytest.mark.parametrize("word", [b"false", b"0", b"", b" "])
-def test_bytes_that_say_no_delete_no_row(tmp_path: Path, word: bytes) -> None:
+def test_binary_text_that_means_no_deletes_no_row(tmp_path: Path, word: bytes) -> None:
     from sitemap_etl.transform.batch import says_yes
 
     values = pa.array([word, None, b"true", b"2026-01-01", b"\xff"], pa.binary())
     assert says_yes(values).tolist() == [False, False, True, True, True]
 
 
-def test_bytes_that_are_not_utf8_cost_the_date_and_not_the_page(site: TestSite) -> None:
+def test_a_date_with_invalid_utf8_is_dropped_but_not_its_page(site: TestSite) -> None:
     dates = [b"2026-10-01", b"\xff\xfe", b"2026-10-0\xff"]
     written("p.parquet", pa.table({"loc": ["/a", "/b", "/c"], "lastmod": pa.array(dates, pa.binary())}))
     site.section("p", **{"from": {"parquet": "./p.parquet"}})
@@ -194,7 +194,7 @@ def test_bytes_that_are_not_utf8_cost_the_date_and_not_the_page(site: TestSite) 
     }
 
 
-def test_addresses_of_one_length_are_text(site: TestSite) -> None:
+def test_urls_in_fixed_size_binary_are_text(site: TestSite) -> None:
     locs = pa.array([b"/p/01", b"/p/02", None], pa.binary(5))
     written("p.parquet", pa.table({"loc": locs, "lastmod": pa.array([b"2026-10-01"] * 3, pa.binary(10))}))
     site.section("p", **{"from": {"parquet": "./p.parquet"}, "gates": {"max_rejected": 1.0}})
@@ -208,7 +208,7 @@ def test_addresses_of_one_length_are_text(site: TestSite) -> None:
 # --- footers ---
 
 
-def test_a_footer_that_is_not_utf8_is_refused_by_name(site: TestSite) -> None:
+def test_a_footer_with_invalid_utf8_is_refused_with_the_file_name(site: TestSite) -> None:
     path = written("a.parquet", pa.table({"loc": ["/a"], "produktname": ["x"]}), store_schema=False)
     whole = path.read_bytes()
     places = [at for at in range(len(whole)) if whole.startswith(b"produktname", at)]
@@ -275,7 +275,7 @@ def test_short_decimals_of_any_width_are_read_in_sql(tmp_path: Path) -> None:
 DECIMALS: dict[int, Any] = {32: pa.decimal32, 64: pa.decimal64, 128: pa.decimal128, 256: pa.decimal256}
 
 
-def test_an_encrypted_file_is_named_as_one(tmp_path: Path) -> None:
+def test_an_encrypted_file_is_reported_as_encrypted(tmp_path: Path) -> None:
     from pyarrow.parquet import encryption
 
     table, path = pa.table({"loc": ["/a"]}), tmp_path / "a.parquet"
@@ -286,7 +286,7 @@ def test_an_encrypted_file_is_named_as_one(tmp_path: Path) -> None:
         sources.plan_parquet(path)
 
 
-def test_a_column_with_gigabytes_in_a_row_is_refused_by_the_footer(tmp_path: Path) -> None:
+def test_a_column_with_gigabytes_per_row_is_refused_from_the_footer(tmp_path: Path) -> None:
     wide = "x" * (limits.PARQUET_VALUE_BYTES + 1)
     table = pa.table({"loc": ["/a"], "wide": [wide]})
     path = written(tmp_path / "a.parquet", table, compression="zstd", use_dictionary=False, write_statistics=False)

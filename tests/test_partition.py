@@ -1,4 +1,4 @@
-"""Borders, windows, winners and cuts: pure functions over the order of locs."""
+"""Borders, windows, winners and divisions: pure functions over the order of locs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ordered(array: pa.Array) -> list[str]:
 
 
 @given(TEXT, TAILS, TAILS, st.sampled_from(["", "x" * 9, "/category/of-some-length/"]))
-def test_the_quick_order_is_the_bytewise_one(prefix: str, tails: list[str], ends: list[str], head: str) -> None:
+def test_the_fast_sort_equals_the_bytewise_order(prefix: str, tails: list[str], ends: list[str], head: str) -> None:
     texts = [f"{prefix}{tail}{head}{end}" for tail in tails for end in ends]
     texts += [f"{text}{number}" for number in range(LIMIT // len(texts) + 1) for text in texts]
     array = pa.array(["before", *texts, "after"], pa.string())[1:-1]
@@ -58,7 +58,7 @@ def test_the_quick_order_is_the_bytewise_one(prefix: str, tails: list[str], ends
 
 
 @pytest.mark.parametrize("length", range(12))
-def test_texts_that_end_at_the_very_end_of_their_buffer_are_in_order(length: int) -> None:
+def test_texts_that_end_at_the_end_of_their_buffer_are_sorted(length: int) -> None:
     texts = [f"https://a.example/{number:x}" for number in range(LIMIT)]
     texts.append("https://a.example/" + "f" * length)
     array = pa.array(texts, pa.string())
@@ -67,7 +67,7 @@ def test_texts_that_end_at_the_very_end_of_their_buffer_are_in_order(length: int
     assert ordered(array) == sorted(texts)
 
 
-def test_columns_of_every_kind_are_in_order() -> None:
+def test_columns_of_every_type_are_sorted() -> None:
     shuffled = np.random.default_rng(1).permutation(5_000)
     for texts in (
         [f"https://a.example/p/{n:09}" for n in shuffled],
@@ -81,10 +81,10 @@ def test_columns_of_every_kind_are_in_order() -> None:
 
 
 @given(TEXT, st.lists(TEXT, max_size=30))
-def test_the_quick_order_is_the_bytewise_one_if_the_last_text_ends_with_the_memory(
+def test_the_fast_sort_equals_the_bytewise_order_if_the_last_text_ends_with_the_memory(
     prefix: str, tails: list[str]
 ) -> None:
-    """A word that begins there would reach beyond it."""
+    """A word that begins there would extend beyond it."""
     texts = [prefix + tail for tail in tails]
     for rows in (texts, [*texts, prefix + "~"], [*texts, ""]):
         array = pa.array(rows, pa.string())
@@ -111,7 +111,7 @@ def test_every_row_is_routed_to_the_last_window_that_begins_before_it(locs: list
     st.lists(TEXT, max_size=6),
     st.data(),
 )
-def test_the_quick_places_among_borders_are_those_of_the_texts(
+def test_fast_positions_among_borders_equal_those_of_the_texts(
     prefix: str, tails: list[str], ends: list[str], head: str, marks: list[str], data: st.DataObject
 ) -> None:
     texts = [f"{prefix}{tail}{head}{end}" for tail in tails for end in ends]
@@ -123,8 +123,8 @@ def test_the_quick_places_among_borders_are_those_of_the_texts(
     assert places_among(array, borders).tolist() == [bisect_right(borders, text) for text in texts]
 
 
-def test_rows_of_categories_find_their_places_by_their_numbers() -> None:
-    """Borders in a head that no row has, between two heads, and before and behind all rows."""
+def test_positions_of_dictionary_encoded_rows_are_found_by_their_codes() -> None:
+    """Borders in a prefix that no row has, between two prefixes, and before and after all rows."""
     texts = [f"https://a.example/category-{n % 7}/slug-{n * 2_654_435_761 % 2**32:08x}" for n in range(5_000)]
     drawn = sorted(texts)[::357]
     odd = ["https://a.example/category-", "https://a.example/category-3", "https://a.example/category-33/z", "h", "z"]
@@ -132,7 +132,7 @@ def test_rows_of_categories_find_their_places_by_their_numbers() -> None:
     assert places_among(pa.array(texts), borders).tolist() == [bisect_right(borders, text) for text in texts]
 
 
-def test_samples_are_a_function_of_the_set_of_locs() -> None:
+def test_samples_depend_only_on_the_distinct_locs() -> None:
     locs = [f"https://shop.example/{n}" for n in range(20_000)]
 
     def drawn(some: list[str], size: int) -> pa.Table:
@@ -155,7 +155,7 @@ def some_samples(rows: int, size: int) -> pa.Table:
 
 
 @pytest.mark.parametrize(("rows", "size"), [(1_000, 100), (400_000, 100), (5_000_000, 100), (900_000, 3_000)])
-def test_windows_hold_their_limits_and_cover_the_order(rows: int, size: int) -> None:
+def test_windows_respect_their_limits_and_cover_all_rows(rows: int, size: int) -> None:
     planned = windows([], some_samples(rows, size))
     assert planned[0].low == ""
     assert planned[-1].high is None
@@ -163,7 +163,7 @@ def test_windows_hold_their_limits_and_cover_the_order(rows: int, size: int) -> 
     assert all(window.rows <= limits.WINDOW_ROWS and window.bytes <= limits.WINDOW_BYTES for window in planned)
 
 
-def test_a_window_is_made_of_whole_published_ranges() -> None:
+def test_a_window_consists_of_whole_published_ranges() -> None:
     ranges = [Range(f"r{n:04}" if n else "", 45_000, 45_000 * 150) for n in range(100)]
     planned = windows(ranges, SAMPLES.empty_table())
     lows = {entry.low for entry in ranges}
@@ -171,7 +171,7 @@ def test_a_window_is_made_of_whole_published_ranges() -> None:
     assert routing_borders(ranges, [], 0) == [window.low for window in planned][1:]
 
 
-def test_a_range_that_outgrew_a_window_is_cut_at_samples() -> None:
+def test_a_range_larger_than_a_window_is_cut_at_samples() -> None:
     ranges = [Range("", 45_000, 1), Range("https://shop.example/000001000", 45_000, 1)]
     planned = windows(ranges, some_samples(2_000_000, 100))
     assert len(planned) > 4
@@ -180,7 +180,7 @@ def test_a_range_that_outgrew_a_window_is_cut_at_samples() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 3, 8])
 @pytest.mark.parametrize("rows", [1_000_000, 5_000_000, 10_000_000, 20_000_000])
-def test_groups_are_even_and_at_least_as_many_as_jobs(rows: int, jobs: int) -> None:
+def test_groups_are_even_and_not_fewer_than_jobs(rows: int, jobs: int) -> None:
     planned = windows([], some_samples(rows, 100))
     joined = groups(planned, jobs)
     assert len(joined) >= min(jobs, len(planned))
@@ -237,7 +237,7 @@ def test_the_winner_of_a_loc_does_not_depend_on_the_order_of_rows(
 
 
 @given(st.lists(TEXT, max_size=20), TEXT, st.one_of(st.none(), TEXT))
-def test_a_stretch_is_the_rows_between_its_borders(locs: list[str], low: str, high: str | None) -> None:
+def test_a_slice_has_the_rows_between_its_borders(locs: list[str], low: str, high: str | None) -> None:
     ordered = pa.table({"loc": pa.array(sorted(locs), pa.string())})
     expected = [loc for loc in sorted(locs) if loc >= low and (high is None or loc < high)]
     if high is None or low <= high:
@@ -248,7 +248,7 @@ SIZES = st.lists(st.integers(1, 900), min_size=1, max_size=120)
 
 
 @given(SIZES, st.integers(1, 30), st.integers(1_024, 6_000), st.floats(0.3, 1))
-def test_parts_hold_both_limits_and_lose_no_row(sizes: list[int], rows: int, size: int, fill: float) -> None:
+def test_parts_respect_both_limits_and_lose_no_row(sizes: list[int], rows: int, size: int, fill: float) -> None:
     starts = cut(np.array(sizes), Shards(rows=rows, bytes=size, fill=fill))
     assert starts[0] == 0
     assert starts == sorted(set(starts))
@@ -264,7 +264,7 @@ def test_parts_are_equal() -> None:
     assert counts.max() - counts.min() <= 1
 
 
-def test_appended_rows_are_cut_off_and_what_was_published_stays_whole() -> None:
+def test_appended_rows_are_separated_and_the_published_range_stays_whole() -> None:
     assert cut(np.full(60_000, 160), Shards(), published=50_000) == [0, 50_000]
     assert cut(np.full(60_000, 160), Shards(), published=None) == [0, 30_000]
     assert cut(np.full(50_000, 160), Shards(), published=40_000) == [0]
@@ -294,13 +294,13 @@ def small(rows: int, size: int = 1_000_000, fill: float = 1.0) -> Shards:
         ([90, 20, 20, 20, 90], small(100, 100), None, [0, 1, 4]),
     ],
 )
-def test_a_stretch_is_cut_if_it_must_be_and_evenly(
+def test_a_slice_is_cut_only_if_necessary_and_evenly(
     sizes: list[int], bounds: Shards, published: int | None, starts: list[int]
 ) -> None:
     assert cut(np.array(sizes), bounds, published) == starts
 
 
-def test_borders_of_a_first_publish_are_quantiles_of_what_was_guessed() -> None:
+def test_borders_of_a_first_release_are_quantiles_of_the_samples() -> None:
     full = int(limits.WINDOW_ROWS * 0.75)
     guesses = [f"{n:02}" for n in range(10)][::-1]
     assert routing_borders([], guesses, full) == []
@@ -314,7 +314,7 @@ def test_borders_of_a_first_publish_are_quantiles_of_what_was_guessed() -> None:
 
 
 @pytest.mark.parametrize("by", ["rows", "bytes"])
-def test_ranges_are_joined_until_a_window_is_three_quarters_full(by: str) -> None:
+def test_ranges_are_combined_until_a_window_is_three_quarters_full(by: str) -> None:
     third = int((limits.WINDOW_ROWS if by == "rows" else limits.WINDOW_BYTES) * 0.75) // 3
 
     def lows(*sizes: int) -> list[str]:
@@ -331,7 +331,7 @@ def test_ranges_are_joined_until_a_window_is_three_quarters_full(by: str) -> Non
     assert lows(5 * third, third, 5 * third, third) == ["", "1", "2", "3"]
 
 
-def test_a_window_holds_so_many_samples_as_its_limits_and_is_cut_evenly_beyond() -> None:
+def test_a_window_has_samples_up_to_its_limits_and_is_cut_evenly_beyond_them() -> None:
     most = limits.WINDOW_ROWS // 256
     (window,) = windows([], some_samples(most * 256, 100))
     assert (window.low, window.high, window.rows, window.bytes) == ("", None, most * 256, most * 25_600)
@@ -344,13 +344,13 @@ def test_a_window_holds_so_many_samples_as_its_limits_and_is_cut_evenly_beyond()
     assert len(windows([], some_samples(1_000 * 256, heavy + 1))) == 2
 
 
-def test_samples_belong_to_the_range_in_which_they_lie() -> None:
+def test_samples_are_assigned_to_their_range() -> None:
     ranges = [Range("", limits.WINDOW_ROWS, 1), Range("https://shop.example/000000004", limits.WINDOW_ROWS, 1)]
     planned = windows(ranges, some_samples(10 * 256, 100))
     assert [(window.low, window.rows) for window in planned] == [("", 4 * 256), (ranges[1].low, 6 * 256)]
 
 
-def test_rows_of_every_window_begin_where_those_before_it_end() -> None:
+def test_windows_are_adjacent() -> None:
     def starts(locs: list[str], borders: list[str]) -> list[int]:
         return list(route(pa.table({"loc": pa.array(locs, pa.string())}), borders).starts)
 
@@ -361,7 +361,7 @@ def test_rows_of_every_window_begin_where_those_before_it_end() -> None:
     assert starts(["c", "a", "b", "a"], ["b", "c"]) == [0, 2, 3, 4]
 
 
-def test_groups_share_windows_by_their_rows() -> None:
+def test_windows_are_distributed_to_groups_by_their_rows() -> None:
     def bounds(rows: list[int], jobs: int) -> list[tuple[int, int]]:
         return groups([Window(str(at), None, size, 0) for at, size in enumerate(rows)], jobs)
 
@@ -378,7 +378,7 @@ def test_groups_share_windows_by_their_rows() -> None:
     assert len(bounds([1] * 300, 300)) == 300
 
 
-def test_a_row_wins_by_its_date_then_by_its_fingerprint_and_no_column_is_needed() -> None:
+def test_the_winning_row_is_chosen_by_date_then_fingerprint() -> None:
     rows = table(
         [("a", None, 1), ("a", "2026-01-01", 1), ("b", "2026-01-01", 1), ("b", "2026-01-01", 2), ("c", None, 1)]
     )
@@ -395,7 +395,7 @@ def test_a_row_wins_by_its_date_then_by_its_fingerprint_and_no_column_is_needed(
     assert winners(alike).rows.column("row").to_pylist() == [5]
 
 
-def test_the_byte_limit_cuts_where_rows_would_not() -> None:
+def test_the_byte_limit_applies_to_slices_within_the_row_limit() -> None:
     starts = cut(np.full(1_000, 1_000_000), Shards())
     assert len(starts) == 22  # ⌈10⁹ / (0.9 · 52,428,800)⌉
 
@@ -406,10 +406,8 @@ LETTERS = st.lists(st.sampled_from("bcdefgh"), unique=True).map(sorted)
 
 
 @given(borders=LETTERS, lows=LETTERS)
-def test_a_message_belongs_to_the_windows_it_reaches_into_wholly_to_one_that_holds_its_range(
-    borders: list[str], lows: list[str]
-) -> None:
-    """Messages and windows are stretches of locs that were cut at places of their own."""
+def test_a_shuffled_block_belongs_to_all_windows_that_its_range_overlaps(borders: list[str], lows: list[str]) -> None:
+    """Blocks and windows are ranges of locs with independent bounds."""
     spool = Spool("spool", "", tuple(((at, 1, 0),) for at in range(len(borders) + 1)), tuple(borders))
     windows = [Window(low, high, 1, 1) for low, high in pairwise(["", *lows, None])]
     found = {(window, start): exact for window, _, start, _, _, exact in places_of(0, spool, windows)}

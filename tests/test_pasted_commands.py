@@ -65,7 +65,7 @@ def shown(*texts: str) -> list[str]:
 
 @QUIET
 @given(st.lists(NAMES.filter(bool).filter(lambda name: not name.endswith("\n")), min_size=1, max_size=20))
-def test_a_word_is_one_argument_of_a_shell(tmp_path: Path, names: list[str]) -> None:
+def test_a_quoted_word_is_one_argument_in_a_shell(tmp_path: Path, names: list[str]) -> None:
     line = " ".join(["sitemap-etl", *map(shell_word, names)])
     assert line.isprintable()
     (found,) = recorded([line], tmp_path)
@@ -74,7 +74,7 @@ def test_a_word_is_one_argument_of_a_shell(tmp_path: Path, names: list[str]) -> 
 
 @QUIET
 @given(NAMES.filter(bool), NAMES.filter(bool))
-def test_the_site_file_is_filled_in_once_and_only_there(tmp_path: Path, site_file: str, value: str) -> None:
+def test_the_placeholder_of_the_site_file_is_replaced_once(tmp_path: Path, site_file: str, value: str) -> None:
     message = f"sitemap-etl explain {SITE_FILE} {shell_word(value)} ."
     filled = for_file(message, site_file)
     assert for_file(filled, "another.yaml") == filled or site_file == SITE_FILE
@@ -83,13 +83,13 @@ def test_the_site_file_is_filled_in_once_and_only_there(tmp_path: Path, site_fil
     assert for_file(message, None) == message
 
 
-def test_a_value_that_looks_like_the_placeholder_is_no_command() -> None:
+def test_a_value_that_looks_like_the_placeholder_is_not_replaced() -> None:
     text = f"no page https://shop.example/{SITE_FILE}$(touch owned)"
     assert for_file(text, "it's.yaml") == text
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_every_command_that_is_shown_can_be_pasted(tmp_path: Path, folder: str) -> None:
+def test_every_displayed_command_can_be_pasted_into_a_shell(tmp_path: Path, folder: str) -> None:
     home = tmp_path / "home" / folder
     home.mkdir(parents=True)
     file, export = home / "shop.yaml", home / "pages.csv"

@@ -1,4 +1,4 @@
-"""Engines at the end of a run: told once of what changed, apart from each other, their secrets kept."""
+"""Engines at the end of a run: notified once of changes, independently of each other, without exposing secrets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class World:
         return ping_locally(finished, self.site.environment) if options.get("ping", True) else finished.summary
 
     def posted(self) -> list[str]:
-        """URLs that IndexNow was told, in order."""
+        """Return the URLs that IndexNow was sent, in order."""
         return [url for request in self.side.asked("POST", "/indexnow") for url in request.json["urlList"]]
 
     def change(self, *numbers: int, count: int = 100) -> None:
@@ -88,7 +88,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_the_first_publish_sends_no_single_url_and_says_why(world: World) -> None:
+def test_the_first_release_submits_no_single_urls_and_says_why(world: World) -> None:
     summary = world.night(1)
     assert summary.engines["indexnow"].status == "skipped"
     assert "first publish" in summary.engines["indexnow"].message
@@ -96,7 +96,7 @@ def test_the_first_publish_sends_no_single_url_and_says_why(world: World) -> Non
     assert world.side.asked("POST", "/bing")
 
 
-def test_only_what_changed_is_sent_and_only_once(world: World) -> None:
+def test_only_changed_urls_are_sent_and_only_once(world: World) -> None:
     world.night(1)
     world.change(3, 7, count=101)
     summary = world.night(2)
@@ -108,13 +108,13 @@ def test_only_what_changed_is_sent_and_only_once(world: World) -> None:
     assert len(world.posted()) == 3
 
 
-def test_the_key_file_is_at_the_root_and_the_key_in_no_state(world: World) -> None:
+def test_the_key_file_is_published_at_the_root_and_the_key_is_not_in_the_state(world: World) -> None:
     world.night(1)
     assert (world.folder / "public" / f"{KEY}.txt").read_text() == KEY
     assert not any(KEY in path.read_text("utf-8", "replace") for path in (world.folder / "work").rglob("*.json"))
 
 
-def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -> None:
+def test_a_failing_engine_affects_neither_the_release_nor_other_engines(world: World) -> None:
     world.night(1)
     world.replies = {"/bing": Reply(500, "down")}
     world.change(3)
@@ -126,7 +126,7 @@ def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -
     assert world.site.manifest().indexing["bing"].status == "unavailable"
 
 
-def test_an_engine_whose_answer_can_not_be_stored_has_failed_and_is_notified_by_the_next_run(world: World) -> None:
+def test_an_engine_whose_answer_cannot_be_stored_is_notified_again_by_the_next_run(world: World) -> None:
     world.night(1)
     world.change(3)
     finished = world.site.night(2)
@@ -160,7 +160,7 @@ UNASKED = [
 
 
 @pytest.mark.parametrize(("environ", "words"), UNASKED)
-def test_an_engine_that_can_not_be_asked_is_reported_and_gets_the_pages_later(
+def test_an_engine_that_cannot_be_asked_is_reported_and_sent_the_pages_later(
     world: World, environ: dict[str, str | None], words: str
 ) -> None:
     world.night(1)
@@ -182,7 +182,7 @@ def test_an_engine_that_can_not_be_asked_is_reported_and_gets_the_pages_later(
     assert set(world.posted()) == {f"{world.side.url}/p/{n:06}" for n in (3, 4)}
 
 
-def test_an_engine_that_could_not_be_asked_hears_of_it_by_hand(world: World) -> None:
+def test_pending_changes_of_an_engine_without_its_key_are_sent_by_the_command_ping(world: World) -> None:
     world.night(1)
     whole = world.site.environment
     world.site.environment = replace(whole, environ={"BING_KEY": BING, "TOKEN": TOKEN})
@@ -196,7 +196,7 @@ def test_an_engine_that_could_not_be_asked_hears_of_it_by_hand(world: World) -> 
     assert world.posted() == [f"{world.side.url}/p/000005"]
 
 
-def test_a_connection_that_is_missing_or_breaks_in_its_reading_keeps_no_other_engine_from_being_asked(
+def test_a_missing_or_invalid_connection_does_not_affect_other_engines(
     world: World,
 ) -> None:
     def connections(connection_id: str) -> str:
@@ -221,7 +221,7 @@ def test_a_connection_that_is_missing_or_breaks_in_its_reading_keeps_no_other_en
     assert "hunter2" not in json.dumps(encode(summary))
 
 
-def test_the_command_ends_with_3_if_an_engine_can_not_be_asked(world: World) -> None:
+def test_a_run_ends_with_exit_code_3_if_an_engine_cannot_be_asked(world: World) -> None:
     world.night(1)
     world.change(3)
     first = call("run", world.site.path, "--json")
@@ -234,7 +234,7 @@ def test_the_command_ends_with_3_if_an_engine_can_not_be_asked(world: World) -> 
     assert call("publish", world.site.path, staged).code == 3
 
 
-def test_without_ping_nobody_is_notified_and_by_hand_they_are(world: World) -> None:
+def test_with_no_ping_engines_are_notified_only_by_the_command_ping(world: World) -> None:
     world.night(1)
     world.change(5)
     world.night(2, ping=False)
@@ -250,7 +250,7 @@ def test_without_ping_nobody_is_notified_and_by_hand_they_are(world: World) -> N
     assert len(world.posted()) == 1
 
 
-def test_by_hand_the_rest_of_a_day_s_limit_is_sent_and_then_nothing_is_pending(world: World) -> None:
+def test_the_command_ping_sends_urls_left_over_by_the_daily_limit(world: World) -> None:
     world.site.keys["ping"]["indexnow"]["daily_limit"] = 2
     world.night(1)
     world.change(3, 4, 5)
@@ -264,7 +264,7 @@ def test_by_hand_the_rest_of_a_day_s_limit_is_sent_and_then_nothing_is_pending(w
     assert len(world.posted()) == 3
 
 
-def test_what_is_more_than_max_share_is_sent_by_the_command_that_the_message_names(world: World) -> None:
+def test_changes_above_max_share_are_sent_by_the_command_in_the_message(world: World) -> None:
     world.night(1)
     world.change(count=79)
     world.site.environment = replace(world.site.environment, site_file=str(world.site.path))
@@ -277,7 +277,7 @@ def test_what_is_more_than_max_share_is_sent_by_the_command_that_the_message_nam
     assert set(world.posted()) == {f"{world.side.url}/p/{n:06}" for n in range(79, 100)}
 
 
-def test_all_sends_every_url(world: World) -> None:
+def test_ping_all_sends_every_url(world: World) -> None:
     world.night(1)
     answers = ping_by_hand(
         world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=True
@@ -286,7 +286,7 @@ def test_all_sends_every_url(world: World) -> None:
     assert len(set(world.posted())) == 100
 
 
-def test_since_sends_what_changed_after_a_run(world: World) -> None:
+def test_ping_since_sends_changes_after_a_run(world: World) -> None:
     world.night(1)
     world.change(1)
     first = world.night(2, ping=False).run_id
@@ -306,7 +306,7 @@ def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
     assert world.posted() == []
 
 
-def test_an_engine_that_is_not_named_is_reported(world: World) -> None:
+def test_an_engine_missing_in_the_site_file_is_reported(world: World) -> None:
     with pytest.raises(ConfigError, match="has no engine google"):
         ping_by_hand(world.site.load(), world.site.environment, engines=("google",), since=None, everything=False)
 
@@ -314,7 +314,7 @@ def test_an_engine_that_is_not_named_is_reported(world: World) -> None:
 @pytest.mark.parametrize(
     "reply", [Reply(500, "no"), Reply(403, "who are you"), Reply(fault="reset"), Reply(302, "", {"Location": "/x"})]
 )
-def test_no_secret_is_left_anywhere_when_engines_fail(
+def test_no_secret_is_stored_or_shown_when_engines_fail(
     world: World, reply: Reply, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Logs, output, manifests, plans, intents, ledgers, reports and errors are searched for every secret."""
@@ -338,7 +338,7 @@ def test_no_secret_is_left_anywhere_when_engines_fail(
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "another shape"])
-def test_a_damaged_ledger_is_begun_again_with_a_warning_and_stops_nothing(world: World, how: str) -> None:
+def test_a_damaged_ledger_is_replaced_with_a_warning(world: World, how: str) -> None:
     world.night(1)
     world.change(3)
     world.night(2)
@@ -358,8 +358,8 @@ def test_a_damaged_ledger_is_begun_again_with_a_warning_and_stops_nothing(world:
     assert json.loads(path.read_bytes())["runs"][-1] == done.run_id
 
 
-def test_a_run_in_which_only_robots_txt_lacks_the_release_publishes_it(world: World) -> None:
-    """Nothing of the set is written; without the line no engine would find it."""
+def test_a_run_adds_the_index_to_robots_txt_if_nothing_else_changed(world: World) -> None:
+    """No file of the release is written; without the line no engine would find it."""
     robots = world.folder / "public" / "robots.txt"
     world.night(1)
     named = robots.read_text()
@@ -373,8 +373,8 @@ def test_a_run_in_which_only_robots_txt_lacks_the_release_publishes_it(world: Wo
 
 
 @pytest.mark.parametrize("lies", [None, "another key"], ids=["is gone", "holds another key"])
-def test_a_run_in_which_only_the_key_file_differs_writes_it(world: World, lies: str | None) -> None:
-    """Without it, the engine believes no submission."""
+def test_a_run_writes_the_key_file_if_nothing_else_changed(world: World, lies: str | None) -> None:
+    """Without it, the engine refuses all submissions."""
     file = world.folder / "public" / f"{KEY}.txt"
     world.night(1)
     if lies is None:
@@ -387,7 +387,7 @@ def test_a_run_in_which_only_the_key_file_differs_writes_it(world: World, lies: 
     assert world.night(3).status == "unchanged"
 
 
-def test_the_run_after_all_urls_were_sent_sends_what_changed_since_and_nothing_twice(world: World) -> None:
+def test_the_run_after_ping_all_sends_only_later_changes(world: World) -> None:
     later = replace(world.site.environment, clock=lambda: world.site.store.time + timedelta(hours=1))
     world.site.environment = later
     world.night(1)
@@ -404,7 +404,7 @@ def test_the_run_after_all_urls_were_sent_sends_what_changed_since_and_nothing_t
     assert world.posted()[sent:] == [f"{world.side.url}/p/000008"]
 
 
-def test_engines_are_notified_of_the_index_that_went_and_of_no_other(world: World) -> None:
+def test_engines_are_notified_once_of_a_retired_index(world: World) -> None:
     world.night(1)
     world.site.keys["publish"] = {"to": "./public", "names": {"index": "map.xml"}}
     for number, went in ((2, ("/sitemap.xml",)), (3, ())):
@@ -415,7 +415,7 @@ def test_engines_are_notified_of_the_index_that_went_and_of_no_other(world: Worl
         assert said.retired_indexes == tuple(world.side.url + path for path in went)
 
 
-def test_of_a_defect_only_the_raising_line_is_reported() -> None:
+def test_a_bug_is_reported_with_the_line_that_raised_it_only() -> None:
     def broken() -> None:
         raise ValueError("a secret")
 
@@ -426,8 +426,8 @@ def test_of_a_defect_only_the_raising_line_is_reported() -> None:
     assert why(raised.value) == expected
 
 
-def test_a_run_is_whole_again_when_the_engine_that_was_away_has_answered(world: World) -> None:
-    """A scheduler's task asks it again."""
+def test_a_partial_run_becomes_complete_once_the_failed_engine_has_answered(world: World) -> None:
+    """A task of a scheduler asks it again."""
     world.replies["/hook"] = Reply(500)
     finished = world.site.night(1)
     environment = world.site.environment
@@ -441,7 +441,7 @@ def test_a_run_is_whole_again_when_the_engine_that_was_away_has_answered(world: 
 
 
 @pytest.mark.parametrize("how", ["task", "hand", "run"])
-def test_an_answer_that_is_damaged_keeps_no_other_engine_from_being_asked(world: World, how: str) -> None:
+def test_a_damaged_stored_answer_does_not_affect_other_engines(world: World, how: str) -> None:
     finished = world.site.night(1)
     environment = world.site.environment
     run = finished.run
@@ -464,7 +464,7 @@ def test_an_answer_that_is_damaged_keeps_no_other_engine_from_being_asked(world:
     }
 
 
-def test_what_one_engine_is_sent_by_hand_is_nothing_to_the_others(world: World) -> None:
+def test_a_manual_submission_to_one_engine_does_not_affect_the_others(world: World) -> None:
     world.night(1)
     site, environment = world.site.load(), world.site.at(SECOND)
     ping_by_hand(site, environment, engines=("http_ping",), since=None, everything=True)
@@ -479,8 +479,8 @@ def test_what_one_engine_is_sent_by_hand_is_nothing_to_the_others(world: World) 
     assert world.posted() == [f"{world.side.url}/p/000003"]
 
 
-def test_changes_of_earlier_runs_are_sent_by_a_run_whose_own_changes_are_unknown(world: World) -> None:
-    """With another rule nobody can tell what changed that night; what changed before is known."""
+def test_pending_changes_are_sent_by_a_run_whose_own_changes_are_unknown(world: World) -> None:
+    """With another rule the changes of that run are unknown; earlier ones are known."""
     world.site.section("p", pages(100, title="a", text="b"), lastmod={"fingerprint": ["title"]})
     world.night(1)
     world.site.export("p", pages(100, title=lambda n: "new" if n == 3 else "a", text="b"))
@@ -499,13 +499,13 @@ class _Mute(Wrapped):
 
 
 class Mute(Wrapping):
-    """A store of which no manifest can be read any more."""
+    """A store in which no manifest can be read any more."""
 
     storage = _Mute
     is_mute = False
 
 
-def test_answers_that_cannot_be_added_to_the_manifest_fail_no_run(world: World) -> None:
+def test_answers_that_cannot_be_added_to_the_manifest_do_not_fail_the_run(world: World) -> None:
     mute = Mute()
     world.site.environment = mute.around(world.site.environment)
     finished = world.site.night(1)

@@ -1,4 +1,4 @@
-"""The way through: rows of exports to a published set that a crawler reads back."""
+"""Whole runs: from the rows of exports to a release that a crawler reads back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_row_of_a_source_is_listed_once(site: TestSite) -> None:
     assert sorted(site.public().locs()) == [f"https://shop.example/p/{n:06}" for n in range(1_000)]
 
 
-def test_files_are_equal_parts_within_the_limit(site: TestSite) -> None:
+def test_files_have_equal_sizes_within_the_limit(site: TestSite) -> None:
     site.section("products", pages(1_000), shards=SMALL)
     site.night(1)
     sizes = [sum(e.file == f for e in site.public().entries()) for f in {e.file for e in site.public().entries()}]
@@ -45,7 +45,7 @@ def test_files_are_equal_parts_within_the_limit(site: TestSite) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_the_same_source_a_run_later_writes_nothing(site: TestSite) -> None:
+def test_a_second_run_over_the_same_source_writes_nothing(site: TestSite) -> None:
     site.section("products", pages(500, lastmod="2026-10-01"), shards=SMALL)
     site.night(1)
     before = site.public().objects()
@@ -55,7 +55,7 @@ def test_the_same_source_a_run_later_writes_nothing(site: TestSite) -> None:
     assert site.public().objects() == before
 
 
-def test_an_edit_rewrites_its_own_file_only(site: TestSite) -> None:
+def test_a_changed_row_rewrites_only_its_file(site: TestSite) -> None:
     site.section("products", pages(1_000, lastmod="2026-10-01"), shards=SMALL)
     site.night(1)
     before = site.public().objects()
@@ -68,7 +68,7 @@ def test_an_edit_rewrites_its_own_file_only(site: TestSite) -> None:
     assert len(changed - {"sitemap.xml"}) == 1
 
 
-def test_rows_appended_go_to_new_files_and_leave_full_ones_alone(site: TestSite) -> None:
+def test_appended_rows_are_written_to_new_files_and_full_ones_stay(site: TestSite) -> None:
     site.section("products", pages(270), shards=SMALL, gates={"max_growth": 9})
     site.night(1)
     before = site.public().objects()
@@ -79,7 +79,7 @@ def test_rows_appended_go_to_new_files_and_leave_full_ones_alone(site: TestSite)
     assert len(site.public().locs()) == 400
 
 
-def test_a_number_that_was_retired_never_comes_back(site: TestSite) -> None:
+def test_the_number_of_a_retired_file_is_never_reused(site: TestSite) -> None:
     site.keys["gates"] = {"max_drop": 1, "max_growth": 9}
     site.section("products", pages(270), shards=SMALL)
     site.night(1)
@@ -95,8 +95,8 @@ def test_a_number_that_was_retired_never_comes_back(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("night", [1, 2])
-def test_shuffled_and_split_otherwise_the_bytes_are_the_same(tmp_path: Path, night: int) -> None:
-    """On a first publish and on a later one."""
+def test_the_published_bytes_do_not_depend_on_row_order_and_splits(tmp_path: Path, night: int) -> None:
+    """For a first release and a later one."""
     rows = pages(3_000, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}", sales=lambda n: str(n * 7919 % 3_000))
     objects = []
     for variant in range(3):
@@ -158,7 +158,7 @@ def test_a_condition_may_end_with_a_comment(site: TestSite) -> None:
     ("column", "keys"), [("exclude", {}), ("item", {"alternates": {"group": "item", "hreflang": "lang"}})]
 )
 @pytest.mark.parametrize("value", [b"\xff\xfe", [1], {"a": 1}])
-def test_a_column_that_is_no_text_is_reported_with_its_type(
+def test_a_loc_column_that_is_not_text_is_reported_with_its_type(
     site: TestSite, column: str, keys: dict[str, Any], value: object
 ) -> None:
     table = pa.table({"loc": ["/a", "/b"], "lang": ["de", "en"], column: [value, value]})
@@ -169,7 +169,7 @@ def test_a_column_that_is_no_text_is_reported_with_its_type(
 
 
 @pytest.mark.parametrize("kind", [pa.decimal256(76, 30), pa.float16()], ids=str)
-def test_a_predicate_works_beside_numbers_that_duckdb_does_not_have(site: TestSite, kind: pa.DataType) -> None:
+def test_a_predicate_works_despite_number_types_that_duckdb_lacks(site: TestSite, kind: pa.DataType) -> None:
     prices = pa.array([Decimal(1), Decimal(3)]) if pa.types.is_decimal(kind) else pa.array([1.0, 3.0])
     table = pa.table({"loc": ["/a", "/b"], "price": prices.cast(kind)})
     pq.write_table(table, site.folder / "p.parquet")
@@ -182,7 +182,7 @@ NUMBERS = [pa.int8(), pa.float64(), pa.float16(), pa.decimal128(20, 1), pa.decim
 
 
 @pytest.mark.parametrize("kind", [*NUMBERS, pa.bool_()], ids=str)
-def test_rows_are_excluded_by_numbers_and_booleans(site: TestSite, kind: pa.DataType) -> None:
+def test_rows_can_be_excluded_by_numbers_and_booleans(site: TestSite, kind: pa.DataType) -> None:
     """MySQL has numbers for booleans. Text is the reason, whatever it says."""
     numbers = [None if mark is None else Decimal(mark) for mark in (1, 0, None)]
     marks = pa.array(numbers, kind) if pa.types.is_decimal(kind) else pa.array([1, 0, None], pa.int8()).cast(kind)
@@ -193,7 +193,7 @@ def test_rows_are_excluded_by_numbers_and_booleans(site: TestSite, kind: pa.Data
     assert [one.text for one in done.summary.reasons["p"]["excluded"].ordered()] == ["excluded by the source"]
 
 
-def test_a_nested_value_in_both_of_its_forms_is_read_in_each_row_as_it_was_written(site: TestSite) -> None:
+def test_nested_values_in_two_notations_are_read_per_row(site: TestSite) -> None:
     url = "https://shop.example"
     plain = {"thumbnail_loc": f"{url}/t.jpg", "title": "t", "description": "d", "content_loc": f"{url}/v.mp4"}
     videos = [
@@ -227,8 +227,8 @@ def test_rows_that_are_not_listed_are_kept_with_their_reasons(site: TestSite) ->
 
 
 @pytest.mark.parametrize("counter", ["inventory", "excluded", "rejected", "rows"])
-def test_a_run_whose_accounting_does_not_hold_fails(site: TestSite, counter: str) -> None:
-    """Each counter of a split's receipt is broken on purpose."""
+def test_a_run_whose_row_counts_do_not_add_up_fails(site: TestSite, counter: str) -> None:
+    """Each count in a split's task result is altered on purpose."""
     site.section("products", pages(50))
     shown = site.night(1, dry_run=True).run.run_id
     broken = BrokenReceipts("transform/0.json", counter).around(site.environment)
@@ -247,7 +247,7 @@ def test_a_run_that_loses_rows_while_rendering_fails(site: TestSite, counter: st
     assert not (site.folder / "public").exists()
 
 
-def test_a_gate_refuses_and_touches_nothing_public(site: TestSite) -> None:
+def test_a_refusing_gate_changes_nothing_public(site: TestSite) -> None:
     site.section("products", pages(100))
     site.night(1)
     before = site.public().objects()
@@ -258,7 +258,7 @@ def test_a_gate_refuses_and_touches_nothing_public(site: TestSite) -> None:
     assert site.public().objects() == before
 
 
-def test_a_forced_gate_lets_the_run_through_and_the_manifest_keeps_why(site: TestSite) -> None:
+def test_a_forced_gate_publishes_and_the_manifest_records_the_reason(site: TestSite) -> None:
     site.section("products", pages(100))
     site.night(1)
     site.export("products", pages(50))
@@ -268,7 +268,7 @@ def test_a_forced_gate_lets_the_run_through_and_the_manifest_keeps_why(site: Tes
     assert site.manifest().reason == "range discontinued"
 
 
-def test_a_section_that_is_kept_stays_and_still_counts(site: TestSite) -> None:
+def test_a_kept_section_stays_published_and_counts_in_the_totals(site: TestSite) -> None:
     site.section("a", pages(30))
     site.section("b", pages(30, start=100), on_error="keep")
     site.night(1)
@@ -282,8 +282,8 @@ def test_a_section_that_is_kept_stays_and_still_counts(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("staged", ["extract/1-*.parquet", "transform/1-*.spool"])
-def test_a_run_without_room_for_its_own_files_holds_no_section_for_that(site: TestSite, staged: str) -> None:
-    """Pages move to a section whose rows can't be staged: held, it would not list them, and the other one no longer."""
+def test_a_full_staging_disk_ends_the_run_instead_of_keeping_sections(site: TestSite, staged: str) -> None:
+    """Pages move to a section whose rows can't be staged: if it were kept, no section would list them."""
     site.section("a", pages(30))
     site.section("b", pages(30, start=100), on_error="keep")
     site.night(1)
@@ -298,7 +298,7 @@ def test_a_run_without_room_for_its_own_files_holds_no_section_for_that(site: Te
     assert sorted(site.public().locs()) == sorted(locs)
 
 
-def test_with_one_section_run_the_others_stay_but_for_pages_that_it_lists_before_them(site: TestSite) -> None:
+def test_a_run_of_one_section_keeps_others_except_pages_that_it_lists_first(site: TestSite) -> None:
     site.section("a", pages(30))
     site.section("b", pages(30, start=100))
     site.night(1)
@@ -310,7 +310,7 @@ def test_with_one_section_run_the_others_stay_but_for_pages_that_it_lists_before
     assert counts == {"a": (110, 0), "b": (20, 10)}
 
 
-def test_priority_alone_never_rewrites_a_file(site: TestSite) -> None:
+def test_changed_priorities_alone_never_rewrite_a_file(site: TestSite) -> None:
     site.section("products", pages(200, lastmod="2026-10-01", sales=lambda n: n), priority={"percentile_of": "sales"})
     site.night(1)
     first = site.public().by_loc()["https://shop.example/p/000000"].priority
@@ -323,7 +323,7 @@ def test_priority_alone_never_rewrites_a_file(site: TestSite) -> None:
     assert (first, site.public().by_loc()["https://shop.example/p/000000"].priority) == ("0.0", "1.0")
 
 
-def test_a_robots_txt_keeps_everything_that_is_not_ours(site: TestSite) -> None:
+def test_robots_txt_keeps_all_lines_outside_the_managed_block(site: TestSite) -> None:
     public = site.folder / "public"
     public.mkdir()
     (public / "robots.txt").write_bytes(b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /cart")
@@ -345,7 +345,7 @@ def test_pages_that_robots_txt_disallows_are_excluded(site: TestSite) -> None:
     assert done.summary.sections["products"].excluded == 10
 
 
-def test_a_foreign_object_is_not_replaced(site: TestSite) -> None:
+def test_an_object_not_managed_is_not_replaced(site: TestSite) -> None:
     public = site.folder / "public"
     public.mkdir()
     (public / "sitemap.xml").write_text("<old/>")
@@ -356,7 +356,7 @@ def test_a_foreign_object_is_not_replaced(site: TestSite) -> None:
     assert {path.name for path in public.iterdir()} == {"sitemap.xml"}
 
 
-def test_adopted_objects_are_replaced_and_a_copy_is_kept(site: TestSite) -> None:
+def test_adopted_objects_are_replaced_after_keeping_a_copy(site: TestSite) -> None:
     public = site.folder / "public"
     public.mkdir()
     (public / "sitemap.xml").write_text("<old/>")
@@ -368,7 +368,7 @@ def test_adopted_objects_are_replaced_and_a_copy_is_kept(site: TestSite) -> None
 
 
 @pytest.mark.parametrize("unused", ["created", "headline"])
-def test_a_column_may_be_renamed_to_what_no_rule_needs(site: TestSite, unused: str) -> None:
+def test_a_column_can_be_renamed_to_a_name_that_no_rule_uses(site: TestSite, unused: str) -> None:
     rows = [{"loc": "/a", "lastmod": "2020-01-01", "created": "2026-10-01"}]
     site.section("pages", rows, columns={"lastmod": "created", unused: "lastmod"})
     assert site.night(1).summary.status == "published"
@@ -381,7 +381,7 @@ def test_a_source_without_loc_is_reported_with_its_columns(site: TestSite) -> No
         site.night(1)
 
 
-def test_escaped_characters_read_back_as_they_were(site: TestSite) -> None:
+def test_escaped_characters_are_read_back_unchanged(site: TestSite) -> None:
     site.section("products", [{"loc": "/a?x=1&y='2'"}, {"loc": '/<"quoted">'}])
     site.night(1)
     assert sorted(site.public().locs()) == [
@@ -393,7 +393,7 @@ def test_escaped_characters_read_back_as_they_were(site: TestSite) -> None:
 
 
 @pytest.mark.thorough
-def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None:
+def test_more_than_a_thousand_files_get_a_second_index(site: TestSite) -> None:
     site.section("products", pages(2_010), shards={"rows": 2, "fill": 1})
     site.night(1)
     crawler = site.public()
@@ -404,7 +404,7 @@ def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None
     assert "https://shop.example/sitemap-2.xml" in robots
 
 
-def test_a_limited_run_is_for_looking_once_something_is_published(site: TestSite) -> None:
+def test_a_run_with_a_limit_must_be_a_dry_run_once_something_is_published(site: TestSite) -> None:
     site.section("products", pages(100))
     assert site.night(1, limit=10).summary.sections["products"].listed == 10
     with pytest.raises(ConfigError, match=r"--limit 10 would unlist .* 10 URLs are published\. Add --dry-run"):
@@ -412,7 +412,7 @@ def test_a_limited_run_is_for_looking_once_something_is_published(site: TestSite
     assert site.night(2, limit=20, dry_run=True).summary.sections["products"].extracted == 20
 
 
-def test_sections_of_which_one_is_read_in_many_windows_and_the_other_lists_its_first_and_last_page(
+def test_a_section_of_many_windows_can_lose_its_first_and_last_page_to_another(
     site: TestSite,
 ) -> None:
     count = 3 * limits.WINDOW_ROWS // 2

@@ -1,4 +1,4 @@
-"""The PostgreSQL server of tests and demo runs on any machine, and leaves no trace on it."""
+"""The PostgreSQL server of tests and demo runs on any machine, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from demo.postgres import Missing, postgres_server
 from tests.support.postgres import postgres_or_skip
 
 
-def test_a_server_runs_in_a_folder_that_only_its_owner_enters_with_a_blank_in_a_long_path(tmp_path: Path) -> None:
+def test_the_test_server_runs_in_a_private_folder_with_a_long_path_and_spaces(tmp_path: Path) -> None:
     folder = tmp_path / ("Größe 1 " + "x" * 100)
     folder.mkdir(mode=0o700)
     with postgres_server(folder) as address, psycopg.connect(address) as connection:
@@ -23,7 +23,7 @@ def test_a_server_runs_in_a_folder_that_only_its_owner_enters_with_a_blank_in_a_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root needs setpriv to start PostgreSQL")
-def test_a_server_that_cannot_run_names_what_is_missing_and_its_tests_are_skipped(
+def test_tests_are_skipped_with_a_reason_if_the_test_server_cannot_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -33,7 +33,7 @@ def test_a_server_that_cannot_run_names_what_is_missing_and_its_tests_are_skippe
         pass
 
 
-def test_a_folder_that_initdb_refuses_is_reported_with_the_words_of_initdb(tmp_path: Path) -> None:
+def test_a_failure_of_initdb_is_reported_with_its_message(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "something").touch()
     with pytest.raises(Missing, match="be set up in"), postgres_server(tmp_path):

@@ -42,7 +42,7 @@ ROUNDED = [
 
 
 @pytest.mark.parametrize(("text", "tenths"), ROUNDED)
-def test_a_number_is_rounded_half_up_in_whatever_form_it_comes(text, tenths):
+def test_a_priority_of_any_type_is_rounded_half_up(text, tenths):
     assert priority.constant(text) == tenths
     assert priority.constant(float(text)) == tenths
     for column in (
@@ -76,11 +76,11 @@ def test_any_decimal_rounds_exactly(numbers):
         pa.array([Decimal("1.01"), Decimal("-0.01")]),
     ],
 )
-def test_what_is_not_between_0_and_1_is_no_priority_and_is_counted(column):
+def test_numbers_outside_0_to_1_are_dropped_and_counted(column):
     assert read(column) == ([None] * len(column), {priority.OUT_OF_RANGE: len(column)})
 
 
-def test_text_that_is_no_number_is_counted_with_its_examples():
+def test_text_that_is_not_a_number_is_counted_with_examples():
     tally = Tally()
     texts = pa.array(["0,5", "high", "0.5", "nan", "inf", "1/2", "0x1", ""])
     assert priority.from_column(texts, tally).to_pylist() == [None, None, 5, None, None, None, None, None]
@@ -91,14 +91,14 @@ def test_signs_points_exponents_and_white_space_are_read():
     assert read(pa.array([" 0.8 ", "+.5", "1.", "1e-1", "5E-1", "-0"])) == ([8, 5, 10, 1, 5, 0], {})
 
 
-def test_null_nan_and_blank_are_no_priority_and_nothing_to_count():
+def test_null_nan_and_blank_are_no_priority_and_not_counted():
     assert read(pa.array([None, float("nan")])) == ([None, None], {})
     assert read(pa.array([None, "", " "])) == ([None] * 3, {})
     assert read(pa.nulls(2)) == ([None, None], {})
     assert read(pa.array([0, None, 1])) == ([0, None, 10], {})
 
 
-def test_the_physical_form_does_not_matter():
+def test_the_physical_type_does_not_matter():
     column = pa.array(["0.35", None, "x"])
     for form in (
         column.cast(pa.large_string()),
@@ -110,13 +110,13 @@ def test_the_physical_form_does_not_matter():
 
 
 @pytest.mark.parametrize("value", ["1.01", -0.1, "high", "nan", "Infinity", True])
-def test_a_constant_of_the_site_file_is_checked(value):
+def test_a_constant_priority_in_the_site_file_is_validated(value):
     with pytest.raises(ValueError, match=r"not a number|not between"):
         priority.constant(value)
 
 
 @pytest.mark.parametrize("column", [pa.array([True]), pa.array([[1]]), pa.array([0], pa.date32())])
-def test_a_type_without_numbers_is_named(column):
+def test_a_column_type_without_numbers_is_reported(column):
     for rule in (priority.from_column, priority.signal_bins):
         with pytest.raises(InvalidSource) as error:
             rule(column, Tally(), name="sales")
@@ -134,7 +134,7 @@ def test_a_type_without_numbers_is_named(column):
         ("/a/b", 6), ("/a/b/", 6), ("/a//b", 4), ("/a/b/c", 4), ("/a/b/c/d", 2), ("/a/b/c/d/e/f/g/", 2),
     ],
 )  # fmt: skip
-def test_a_pages_depth_is_that_of_its_path(path, tenths):
+def test_the_depth_of_a_page_is_the_depth_of_its_path(path, tenths):
     for origin in ("https://shop.example", "http://shop.example:8080"):
         locs = pa.array([origin + path, None, origin + "/"])
         assert priority.depth(locs).to_pylist() == [tenths, None, 10]
@@ -146,7 +146,7 @@ def test_a_pages_depth_is_that_of_its_path(path, tenths):
 
 
 def reference_bin(number: float) -> int:
-    """The top 16 bits of the order-preserving float64, by the book."""
+    """Return the top 16 bits of the order-preserving float64, by definition."""
     bits = int.from_bytes(np.float64(number + 0.0).tobytes(), "little")
     return ((bits ^ (2**64 - 1)) if bits >> 63 else (bits | 1 << 63)) >> 48
 
@@ -159,7 +159,7 @@ def test_bins_keep_the_order_of_the_numbers(numbers):
     assert [one for _, one in pairs] == sorted(one for _, one in pairs)
 
 
-def test_a_signal_has_one_bin_in_whatever_form_it_comes():
+def test_a_signal_is_in_the_same_bin_whatever_its_type():
     forms = [
         pa.array([0, 1, -7, 1000, None]),
         pa.array([0, 1, -7, 1000, float("nan")]),
@@ -173,13 +173,13 @@ def test_a_signal_has_one_bin_in_whatever_form_it_comes():
         assert counts == {}
 
 
-def test_a_signal_that_is_no_number_has_no_place_among_the_others():
+def test_a_signal_that_is_not_a_number_is_not_ranked():
     assert read(pa.array(["1", "many"]), priority.signal_bins)[1] == {priority.NO_SIGNAL: 1}
     assert priority.signal_bins(pa.array(["many"])).to_pylist() == [None]
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
-def test_a_percentile_is_the_rows_below_and_half_of_the_equal_ones(counts):
+def test_a_percentile_counts_the_rows_below_and_half_of_the_equal_ones(counts):
     histogram = np.zeros(priority.BINS, np.int64)
     histogram[: len(counts)] = counts
     table = priority.percentile_table(histogram)
@@ -196,7 +196,7 @@ def test_a_percentile_is_the_rows_below_and_half_of_the_equal_ones(counts):
     st.lists(st.integers(0, 80), max_size=4),
     st.randoms(use_true_random=False),
 )
-def test_percentiles_are_the_same_for_any_splitting_and_order(numbers, cuts, random):
+def test_percentiles_do_not_depend_on_splits_and_order(numbers, cuts, random):
     def percentiles(values, edges):
         column = pa.array(values, pa.float64())
         bounds = [0, *sorted(min(edge, len(values)) for edge in edges), len(values)]
@@ -211,7 +211,7 @@ def test_percentiles_are_the_same_for_any_splitting_and_order(numbers, cuts, ran
     assert percentiles([numbers[at] for at in order], cuts) == [whole[at] for at in order]
 
 
-def test_percentiles_run_from_low_to_high_and_a_row_without_a_signal_has_no_priority():
+def test_percentiles_span_the_range_and_a_row_without_a_signal_has_no_priority():
     bins = priority.signal_bins(pa.array([None, *(2.0**n for n in range(100))]))
     result = priority.apply_table(bins, priority.percentile_table(priority.histogram(bins)))
     assert result.type == pa.int8()
@@ -219,7 +219,7 @@ def test_percentiles_run_from_low_to_high_and_a_row_without_a_signal_has_no_prio
     assert result.to_pylist() == [None] + [half_up(Decimal(2 * n + 1) / 200) for n in range(100)]
 
 
-def test_one_row_and_equal_rows_are_in_the_middle_and_no_rows_are_no_mistake():
+def test_one_row_or_equal_rows_get_the_middle_percentile_and_no_rows_none():
     for values in ([7.0], [7.0] * 9):
         bins = priority.signal_bins(pa.array(values))
         table = priority.percentile_table(priority.histogram(bins))
@@ -238,14 +238,14 @@ def test_a_billion_rows_do_not_overflow():
 # --- changefreq -------------------------------------------------------------------------------
 
 
-def test_every_word_of_the_protocol_is_read_without_case_and_white_space():
+def test_changefreq_words_are_read_regardless_of_case_and_white_space():
     texts = [form for word in CHANGEFREQS for form in (word, word.title(), f" {word.upper()}\n")]
     expected = [word for word in CHANGEFREQS for _ in range(3)]
     assert read(pa.array(texts), priority.changefreq) == (expected, {})
     assert read(pa.array(texts).dictionary_encode(), priority.changefreq) == (expected, {})
 
 
-def test_another_word_is_no_changefreq_and_is_counted_a_blank_is_not():
+def test_an_unknown_changefreq_is_dropped_and_counted_but_a_blank_is_not_counted():
     tally = Tally()
     column = pa.chunked_array([pa.array(["fortnightly", None, ""]), pa.array(["daily", "fortnightly"])])
     assert priority.changefreq(column, tally).to_pylist() == [None, None, None, "daily", None]
@@ -253,6 +253,6 @@ def test_another_word_is_no_changefreq_and_is_counted_a_blank_is_not():
     assert read(pa.nulls(1), priority.changefreq) == ([None], {})
 
 
-def test_a_changefreq_that_is_no_text_is_named():
+def test_a_changefreq_column_that_is_not_text_is_reported():
     with pytest.raises(InvalidSource, match=r"freq is int64.*always"):
         priority.changefreq(pa.array([1]), Tally(), name="freq")

@@ -1,4 +1,4 @@
-"""Private names of libraries that the package uses. Each can go with any release, so each is listed with its reason."""
+"""Private names of libraries that the package uses. Any release can remove them, so each is listed with its reason."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def private_names() -> Iterator[str]:
                 yield node.value
 
 
-def test_every_private_name_of_a_library_is_listed() -> None:
+def test_every_used_private_name_of_a_library_is_listed() -> None:
     private = {name for name in private_names() if re.fullmatch(r"(?:[\w.]+\.)?_[a-z]\w*", name)}
     assert private - own_names() - PUBLIC - {"_getframe"} == LIBRARIES.keys() - own_names()
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_its_library_is_tried_in_versions_that_have_it(name: str) -> None:
+def test_libraries_with_used_private_names_are_tested_in_supported_versions(name: str) -> None:
     library, range_ = LIBRARIES[name]
     versions = {version(library)}
     for file in ("constraints.txt", ".ci/lowest.txt"):

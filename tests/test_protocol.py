@@ -1,5 +1,6 @@
-"""The protocol of publishing, every order of events up to a bound: with its rules nothing is unlisted, without one of
-them something is.
+"""The protocol of publishing, for every order of events up to a bound: its rules keep pages listed.
+
+Without one of the rules, a page is unlisted.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_whatever_dies_and_arrives_late_nothing_is_unlisted_and_no_index_names_what_is_gone(case: str) -> None:
+def test_no_death_or_late_request_unlists_a_page_or_breaks_an_index(case: str) -> None:
     explorer = Explorer(BASE, **CASES[case])
     found = explorer.explore()
     print(f"{case}: {explorer.states:,} states")
@@ -68,7 +69,7 @@ def test_whatever_dies_and_arrives_late_nothing_is_unlisted_and_no_index_names_w
         ("split, as it was, another", "numbers again", "refused"),
     ],
 )
-def test_without_a_rule_the_defect_that_it_prevents_is_found(case: str, without: str, problem: str) -> None:
+def test_the_model_finds_the_defect_that_each_rule_prevents(case: str, without: str, problem: str) -> None:
     rules = replace(Rules(), **dict.fromkeys(without.split(), False))
     found = Explorer(BASE, **CASES[case], rules=rules).explore()
     assert found is not None
@@ -76,7 +77,7 @@ def test_without_a_rule_the_defect_that_it_prevents_is_found(case: str, without:
     assert any(words in found for words in problem.split("|")), found
 
 
-def test_only_rows_that_files_exchange_can_be_in_no_file_for_a_moment() -> None:
+def test_only_rows_exchanged_between_files_can_be_unlisted_for_a_moment() -> None:
     found = Explorer(BASE, (EXCHANGED, AS_IT_WAS), deaths=0).explore()
     assert found is not None
     assert "['b'] not listed" in found, found

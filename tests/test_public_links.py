@@ -1,4 +1,4 @@
-"""Links, FIFOs and devices in the public folder: nothing private is published, and nothing is waited for."""
+"""Links, FIFOs and devices in the public folder: nothing private is published, and nothing blocks the run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def public_texts(site: Path) -> str:
 
 @pytest.mark.parametrize("options", [(), ("--adopt",)])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_link_that_leads_out_is_refused_by_name(site: Path, name: str, options: tuple[str, ...]) -> None:
+def test_a_symbolic_link_out_of_the_public_folder_is_refused_by_name(
+    site: Path, name: str, options: tuple[str, ...]
+) -> None:
     link = site.parent / "public" / name
     link.symlink_to("../../private")
     done = run(site, *options)
@@ -52,7 +54,7 @@ def test_a_link_that_leads_out_is_refused_by_name(site: Path, name: str, options
     assert SECRET not in public_texts(site)
 
 
-def test_a_robots_txt_that_is_a_link_inside_is_left_as_it_is(site: Path) -> None:
+def test_a_robots_txt_that_is_a_symbolic_link_is_not_changed(site: Path) -> None:
     shared = site.parent / "robots-of-all.txt"
     shared.write_text("User-agent: *\nAllow: /\n")
     link = site.parent / "public" / "robots.txt"
@@ -66,7 +68,7 @@ def test_a_robots_txt_that_is_a_link_inside_is_left_as_it_is(site: Path) -> None
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
-def test_a_sitemap_that_is_a_link_inside_is_never_replaced(site: Path, name: str) -> None:
+def test_a_sitemap_that_is_a_symbolic_link_inside_the_folder_is_never_replaced(site: Path, name: str) -> None:
     other = site.parent / "other"
     other.write_text("not ours")
     link = site.parent / "public" / name
@@ -85,7 +87,7 @@ SPECIAL: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_no_file_is_named_and_never_opened(site: Path, name: str, kind: str) -> None:
+def test_pipes_and_devices_in_the_public_folder_are_named_and_never_opened(site: Path, name: str, kind: str) -> None:
     place = site.parent / "public" / name
     create, said = SPECIAL[kind]
     create(place)

@@ -1,4 +1,4 @@
-"""A set in a bucket: what a reader gets with each object."""
+"""A release in a bucket: the headers that readers get with each object."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3
     [("sse", "aws:kms", "ServerSideEncryption"), ("cache_control", "no-store", "CacheControl")],
 )
 @pytest.mark.parametrize("full", [False, True])
-def test_objects_are_put_again_if_they_are_to_carry_something_else(
+def test_objects_are_written_again_if_their_headers_change(
     site: TestSite, s3: S3Server, bucket: str, key: str, value: str, header: str, full: bool
 ) -> None:
     site.keys["work"] = "./work"  # requests to a bucket would take most of the time
@@ -64,7 +64,7 @@ def test_objects_are_put_again_if_they_are_to_carry_something_else(
 
 
 @pytest.mark.thorough
-def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
+def test_a_run_works_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
     s3.client().create_bucket(Bucket=f"{bucket}-private")
     assert site.night(1).summary.status == "published"
     assert len(site.public().locs()) == 30
@@ -74,9 +74,7 @@ def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, 
     assert site.night(4).summary.status == "unchanged"
 
 
-def test_the_report_of_a_dry_run_has_the_same_rows_once_it_is_published(
-    site: TestSite, s3: S3Server, bucket: str
-) -> None:
+def test_the_report_of_a_dry_run_keeps_its_rows_once_it_is_published(site: TestSite, s3: S3Server, bucket: str) -> None:
     from sitemap_etl.runs.local import publish_locally
 
     s3.client().create_bucket(Bucket=f"{bucket}-private")

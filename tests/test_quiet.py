@@ -1,7 +1,7 @@
-"""Quiet sections: where nothing differs nothing is rendered, and whatever differs is noticed.
+"""Unchanged sections are not rendered; any difference causes rendering.
 
-Whether a night noticed everything is asked of the night after it: with `--full` it renders all sections anew, and finds
-nothing to do where what is published is right.
+The next run shows whether a run noticed everything: with `--full` it renders all sections, and finds nothing to do if
+the published files are right.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OPEN = {"max_drop": 1, "max_growth": 1_000}
 
 
 def goods() -> Rows:
-    """Pages with a value in every column that a rule reads."""
+    """Return pages with a value in every column that a rule reads."""
     return pages(
         40,
         lastmod=lambda n: f"2026-09-{n % 20 + 1:02}",
@@ -52,12 +52,12 @@ def goods() -> Rows:
 
 
 def articles() -> Rows:
-    """Pages among those of the goods, one of which is theirs."""
+    """Return pages between those of the goods, one of which is the same."""
     return [{"loc": f"/p/{n:06}b", "lastmod": "2026-08-01"} for n in range(20)] + [{"loc": "/p/000007"}]
 
 
 class Quiet(TestSite):
-    """`goods`, in the order of their URLs mixed with those of `articles`, and `notes` far from both."""
+    """`goods`, whose URLs are interleaved with those of `articles`, and `notes`, whose URLs are far from both."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates=OPEN, urls={"respect_robots": True})
@@ -72,7 +72,7 @@ class Quiet(TestSite):
         self.notes()
 
     def robots(self, rules: str) -> None:
-        """The site's own rules. What we wrote below them stays."""
+        """Write the site's own rules before the managed block."""
         path = self.folder / "public" / "robots.txt"
         path.parent.mkdir(exist_ok=True)
         _, ours, more = (path.read_text() if path.exists() else "").partition("# sitemap_etl")
@@ -100,12 +100,12 @@ def site(tmp_path: Path) -> Quiet:
 
 
 def rendered(night: Finished) -> set[str]:
-    """The sections that a run rendered."""
+    """Return the sections that a run rendered."""
     return set(night.summary.sections) - set(night.summary.quiet)
 
 
 def settled(site: Quiet, night: float, before: Finished) -> None:
-    """What the run before published is what rendering everything anew makes of it, and it counted the same."""
+    """Check that a full run after this one finds nothing to do, and counts the same."""
     anew = site.run(night, full=True)
     assert not anew.summary.quiet
     assert anew.summary.status == "unchanged"
@@ -120,7 +120,7 @@ def swap(rows: Rows, column: str) -> None:
     rows[3][column], rows[4][column] = rows[4][column], rows[3][column]
 
 
-def test_a_run_without_differences_renders_nothing_and_reports_the_same(site: Quiet) -> None:
+def test_a_run_without_differences_renders_nothing_and_reports_the_same_counts(site: Quiet) -> None:
     first = site.run(1)
     random.Random(1).shuffle(site.goods)
     second = site.run(2)
@@ -165,7 +165,7 @@ EDITS: dict[str, tuple[Callable[[Quiet], object], set[str]]] = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_whatever_differs_is_noticed_and_nothing_else_is_rendered(site: Quiet, edit: str) -> None:
+def test_only_sections_whose_inputs_differ_are_rendered(site: Quiet, edit: str) -> None:
     site.run(1)
     change, differ = EDITS[edit]
     change(site)
@@ -176,12 +176,12 @@ def test_whatever_differs_is_noticed_and_nothing_else_is_rendered(site: Quiet, e
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("edit", sorted(set(EDITS) - {"a title that a fingerprint is of"}))
-def test_what_differs_is_noticed_as_well_where_dates_come_from_a_column(site: Quiet, edit: str) -> None:
+def test_sections_with_a_date_column_are_rendered_if_their_inputs_differ(site: Quiet, edit: str) -> None:
     site.rules |= {"lastmod": {"column": "lastmod"}, "feed": {"title": "New", "items": 5}}
-    test_whatever_differs_is_noticed_and_nothing_else_is_rendered(site, edit)
+    test_only_sections_whose_inputs_differ_are_rendered(site, edit)
 
 
-def test_a_date_that_has_come_is_noticed(site: Quiet) -> None:
+def test_a_section_is_rendered_when_a_future_date_has_come(site: Quiet) -> None:
     site.articles[3]["lastmod"] = "2026-11-03T12:00:00Z"
     site.run(1)
     assert not rendered(site.run(2))
@@ -191,8 +191,8 @@ def test_a_date_that_has_come_is_noticed(site: Quiet) -> None:
     settled(site, 5, night)
 
 
-def test_a_section_that_only_moved_in_its_order_of_priorities_is_quiet_again_the_run_after(site: Quiet) -> None:
-    """A night that finds nothing to publish remembers as well what the section is made from now."""
+def test_a_section_with_changed_priorities_only_is_unchanged_in_the_next_run(site: Quiet) -> None:
+    """A run that finds nothing to publish records the inputs of the section too."""
     site.run(1)
     site.goods[3]["sales"] = 99
     second = site.run(2)
@@ -204,7 +204,7 @@ def test_a_section_that_only_moved_in_its_order_of_priorities_is_quiet_again_the
     assert rendered(site.run(4)) == {"goods"}
 
 
-def test_the_state_of_a_release_that_recorded_nothing_is_rendered_once(site: Quiet) -> None:
+def test_sections_without_recorded_inputs_are_rendered_once(site: Quiet) -> None:
     site.run(1)
     held = site.state().held()
     site.state().swap(held, replace(held.current, made_from={}))
@@ -212,7 +212,7 @@ def test_the_state_of_a_release_that_recorded_nothing_is_rendered_once(site: Qui
     assert not rendered(site.run(3))
 
 
-def test_files_that_somebody_deleted_or_altered_are_put_back_as_ever_and_the_next_run_is_quiet(site: Quiet) -> None:
+def test_deleted_or_altered_files_are_restored_and_the_next_run_is_unchanged(site: Quiet) -> None:
     site.run(1)
     before = site.public().contents()
     names = sorted(name for name in before if name.startswith("sitemap-goods"))
@@ -223,7 +223,7 @@ def test_files_that_somebody_deleted_or_altered_are_put_back_as_ever_and_the_nex
     assert not rendered(site.run(3))
 
 
-def test_after_a_rollback_what_is_published_is_not_what_the_section_is_made_from(site: Quiet) -> None:
+def test_a_section_is_rendered_after_a_rollback(site: Quiet) -> None:
     first = site.run(1)
     site.goods[3]["title"] = "Other"
     site.run(2)
@@ -238,7 +238,7 @@ def test_after_a_rollback_what_is_published_is_not_what_the_section_is_made_from
     settled(site, 6, night)
 
 
-def test_refused_and_dry_runs_leave_no_word_of_what_they_rendered(site: Quiet) -> None:
+def test_refused_and_dry_runs_do_not_record_the_inputs_of_sections(site: Quiet) -> None:
     site.keys["gates"] = {"max_growth": 1_000}
     site.run(1)
     few, all_ = site.goods[:5], site.goods
@@ -258,7 +258,7 @@ def test_refused_and_dry_runs_leave_no_word_of_what_they_rendered(site: Quiet) -
     settled(site, 6.5, night)
 
 
-def test_a_dry_run_of_quiet_sections_is_published_as_it_was_shown(site: Quiet) -> None:
+def test_a_dry_run_of_unchanged_sections_is_published_as_it_was_shown(site: Quiet) -> None:
     site.run(1)
     site.notes({"loc": "/z/new"})
     dry = site.run(2, dry_run=True)
@@ -270,7 +270,7 @@ def test_a_dry_run_of_quiet_sections_is_published_as_it_was_shown(site: Quiet) -
     settled(site, 4, night)
 
 
-def test_a_section_that_is_kept_or_left_out_neither_is_quiet_nor_forgets_what_it_was_made_from(site: Quiet) -> None:
+def test_a_kept_or_unselected_section_retains_its_recorded_inputs(site: Quiet) -> None:
     site.rules["on_error"] = "keep"
     site.run(1)
     (site.folder / "gone.csv").write_text("")
@@ -290,7 +290,7 @@ def test_a_section_that_is_kept_or_left_out_neither_is_quiet_nor_forgets_what_it
     settled(site, 6, site.run(6.5))
 
 
-def test_pages_that_another_section_gave_up_while_this_one_was_left_out_are_noticed(tmp_path: Path) -> None:
+def test_a_section_takes_over_pages_dropped_while_it_was_not_read(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN).section("first", pages(15)).section("second", pages(20, 10))
     site.night(1)
     site.night(2, sections=("second",))
@@ -302,7 +302,7 @@ def test_pages_that_another_section_gave_up_while_this_one_was_left_out_are_noti
     assert (night.summary.sections["second"].listed, night.summary.sections["second"].duplicates) == (17, 3)
 
 
-def test_the_pages_of_one_cluster_are_rendered_together_or_not_at_all(tmp_path: Path) -> None:
+def test_sections_that_share_clusters_are_rendered_together_or_not_at_all(tmp_path: Path) -> None:
     rule = {"group": "item", "hreflang": "lang", "cluster": "shop"}
     site = TestSite(tmp_path, gates=OPEN)
     rows = {lang: [{"loc": f"/{lang}/{n}", "item": f"i{n}", "lang": lang} for n in range(9)] for lang in ("en", "de")}
@@ -340,7 +340,7 @@ def test_explain_and_the_report_name_the_run_that_found_a_duplicate(site: Quiet)
     assert f"rendered by run {first.run.run_id}" in page.data.decode()
 
 
-def test_if_the_report_on_duplicates_is_gone_they_are_looked_for_again(site: Quiet) -> None:
+def test_a_lost_report_on_duplicates_is_made_again(site: Quiet) -> None:
     first = site.run(1)
     work = site.state().storage
     work.delete(layout.summary(first.run.run_id))
@@ -350,7 +350,7 @@ def test_if_the_report_on_duplicates_is_gone_they_are_looked_for_again(site: Qui
     assert not rendered(site.run(3))
 
 
-def test_the_report_on_duplicates_is_kept_as_long_as_it_is_told_of(site: Quiet) -> None:
+def test_the_report_on_duplicates_is_retained_while_it_is_referred_to(site: Quiet) -> None:
     site.run(1)
     site.goods[3]["sales"] = 99
     site.articles.append({"loc": "/p/000008"})
@@ -362,7 +362,7 @@ def test_the_report_on_duplicates_is_kept_as_long_as_it_is_told_of(site: Quiet) 
     assert site.state().storage.stat(layout.summary(found.run.run_id)) is not None
 
 
-def test_what_rows_lose_when_they_are_rendered_is_reported_every_run(site: Quiet) -> None:
+def test_extensions_dropped_while_rendering_are_reported_by_every_run(site: Quiet) -> None:
     site.rules["shards"] = {"bytes": 100_000}
     site.goods[3]["images"] = json.dumps([f"/i/{'x' * 500}-{n}.jpg" for n in range(300)])
     for number in (1, 2):
@@ -376,7 +376,7 @@ def test_what_rows_lose_when_they_are_rendered_is_reported_every_run(site: Quiet
 
 
 class Parts(TestSite):
-    """A section of three Parquet files: three splits of a batch each, or one of three batches (`split_rows`)."""
+    """A section of three Parquet files: three splits of one batch each, or one of three batches (`split_rows`)."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, gates=OPEN, urls={"respect_robots": False})
@@ -395,7 +395,7 @@ class Parts(TestSite):
         pq.write_table(rows, self.folder / "export" / f"{at}.parquet")
 
     def look(self, number: int, **options: Any) -> tuple[str, list[bool], tuple[int, ...]]:
-        """Run once; return the status, whether each split was unchanged, and the splits transformed after all."""
+        """Run once; return the status, whether each split was unchanged, and the splits transformed afterwards."""
         environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
         run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
         build(run, 1, {}, renew=lambda: None)
@@ -413,7 +413,7 @@ def parts(tmp_path: Path) -> Parts:
 
 
 def again(night: Finished) -> tuple[int, ...]:
-    """The splits that were transformed once more."""
+    """Return the splits that were transformed again."""
     return decide_sections(night.run).again
 
 
@@ -428,7 +428,7 @@ def test_splits_are_unchanged_after_a_first_run_and_after_one_without_changes(pa
     assert sum(entry.lastmod == "2026-09-02" for entry in parts.public().entries()) == 100
 
 
-def test_a_split_of_which_only_the_end_differs_is_noticed_when_it_is_read(parts: Parts) -> None:
+def test_a_split_that_differs_only_at_its_end_is_recognized_as_changed(parts: Parts) -> None:
     parts.split_rows = 1_000
     parts.look(1)
     assert parts.look(2) == ("unchanged", [True], ())
@@ -438,7 +438,7 @@ def test_a_split_of_which_only_the_end_differs_is_noticed_when_it_is_read(parts:
     assert sum(entry.lastmod == "2026-09-02" for entry in parts.public().entries()) == 100
 
 
-def test_rows_that_moved_to_another_split_are_transformed_and_publish_nothing(parts: Parts) -> None:
+def test_rows_that_move_to_another_split_are_transformed_but_publish_nothing(parts: Parts) -> None:
     parts.look(1)
     first, last = (parts.folder / "export" / f"{at}.parquet" for at in (0, 2))
     first.rename(parts.folder / "between")
@@ -447,8 +447,8 @@ def test_rows_that_moved_to_another_split_are_transformed_and_publish_nothing(pa
     assert parts.look(2) == ("unchanged", [False, True, False], (1,))
 
 
-def test_an_unchanged_split_is_transformed_if_its_section_is_rendered_for_another_reason(site: Quiet) -> None:
-    """Nothing of the articles differs but what the goods list in their place."""
+def test_an_unchanged_split_is_transformed_if_its_section_must_be_rendered(site: Quiet) -> None:
+    """The only difference of the articles is what the goods list instead of them."""
     site.run(1)
     site.goods.pop(7)
     night = site.run(2)
@@ -457,7 +457,7 @@ def test_an_unchanged_split_is_transformed_if_its_section_is_rendered_for_anothe
     settled(site, 3, night)
 
 
-def test_the_same_values_of_another_type_go_through_the_rules(parts: Parts) -> None:
+def test_equal_values_of_another_type_are_transformed(parts: Parts) -> None:
     parts.look(1)
     rows = pq.read_table(parts.folder / "export" / "1.parquet")
     parts.put(1, rows.set_column(rows.column_names.index("sales"), "sales", rows.column("sales").cast(pa.float64())))
@@ -465,7 +465,7 @@ def test_the_same_values_of_another_type_go_through_the_rules(parts: Parts) -> N
 
 
 @pytest.mark.parametrize("gone", ["loc", "lastmod", "sales"])
-def test_a_column_that_is_missing_is_missed_although_it_held_nothing(parts: Parts, gone: str) -> None:
+def test_a_removed_column_of_nulls_is_recognized_as_a_change(parts: Parts, gone: str) -> None:
     rows = pq.read_table(parts.folder / "export" / "1.parquet")
     if gone != "loc":
         empty = pa.nulls(rows.num_rows, rows.schema.field(gone).type)

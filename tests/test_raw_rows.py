@@ -1,4 +1,4 @@
-"""Raw rows: their digest is the same for the same rows in any order and batches, and for no others."""
+"""Raw rows: the same rows have the same digest in any order and batches, and others have not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ROWS = st.lists(
 
 
 def summed(rows: list[dict[str, Any]], *borders: int) -> RawRows:
-    """What is known of rows that come in batches which end there."""
+    """Return the digest of rows in batches that end there."""
     found = RawRows()
     bounds = [0, *sorted(borders), len(rows)]
     for begin, end in pairwise(bounds):
@@ -56,7 +56,7 @@ def summed(rows: list[dict[str, Any]], *borders: int) -> RawRows:
 
 
 @given(ROWS, st.data())
-def test_rows_in_another_order_are_the_same_and_others_are_not(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_the_digest_of_rows_does_not_depend_on_their_order(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     known = summed(rows).digest()
     assert known is not None
     assert summed(data.draw(st.permutations(rows))).digest() == known
@@ -83,7 +83,7 @@ def test_rows_in_another_order_are_the_same_and_others_are_not(rows: list[dict[s
     ],
     ids=str,
 )
-def test_the_same_values_of_another_type_are_others(name: str, kind: pa.DataType) -> None:
+def test_equal_values_of_another_type_have_another_digest(name: str, kind: pa.DataType) -> None:
     rows = pa.table({"n": pa.array([1, 2]), "at": pa.array([5, 6], TYPES["at"]), "images": pa.array([["a"], []])})
     one, other = RawRows(), RawRows()
     one.add(rows)
@@ -93,7 +93,7 @@ def test_the_same_values_of_another_type_are_others(name: str, kind: pa.DataType
     assert other.digest() != one.digest()
 
 
-def test_a_column_of_nothing_is_not_none() -> None:
+def test_a_column_of_nulls_changes_the_digest() -> None:
     rows = pa.table({"loc": ["/a", "/b"], "n": pa.nulls(2, pa.int64())})
     one, other = RawRows(), RawRows()
     one.add(rows)
@@ -111,13 +111,13 @@ def test_a_column_of_nothing_is_not_none() -> None:
     ],
     ids=["bytes of one length", "dictionary", "duration", "two columns of one name"],
 )
-def test_rows_that_cannot_be_hashed_are_never_as_expected(rows: pa.Table) -> None:
+def test_rows_that_cannot_be_hashed_have_no_digest(rows: pa.Table) -> None:
     one = RawRows()
     one.add(rows)
     assert one.digest() is None
 
 
-def test_batches_of_other_columns_are_never_as_expected() -> None:
+def test_batches_with_different_columns_have_no_digest() -> None:
     one = RawRows()
     one.add(pa.table({"loc": ["/a"]}))
     assert one.digest() is not None

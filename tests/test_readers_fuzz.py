@@ -1,4 +1,4 @@
-"""Mutants of every kind of input, some with a piece repeated up to megabytes: no defect, and bounded memory.
+"""Mutants of every kind of input, some with a piece repeated up to megabytes: no crash, and bounded memory.
 
 Time is measured in `bench/linear.py`.
 """
@@ -17,7 +17,7 @@ SECONDS, LONGEST = (60, 3_000_000) if ALL else (5, 1_000_000)
 MEGABYTES = 600
 
 
-def test_no_input_is_a_defect_or_takes_much_memory() -> None:
+def test_no_input_crashes_a_reader_or_takes_much_memory() -> None:
     seed = 1 if IN_CI else random.randrange(1_000_000)
     command = [sys.executable, "-m", "tests.support.readers", str(seed), str(SECONDS), str(LONGEST)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""Real input, end to end: every city of the world out of PostgreSQL, every package of a distribution out of a CSV.
+"""Real input, end to end: every city of the world from PostgreSQL, every package of a distribution from a CSV.
 
-What is published is read back by parsers that are not ours, and compared with what the source says by means
-that are not ours: `urllib.parse.quote`, lxml and xmllint with the XSDs of the protocol, Scrapy's reader.
+Other parsers read the published files back, and other code derives the expected URLs from the source:
+`urllib.parse.quote`, lxml and xmllint with the XSDs of the protocol, Scrapy's reader.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FROM city
 
 @pytest.fixture(scope="module")
 def data() -> Path:
-    """The folder of real data; skips where the machine has none."""
+    """Return the folder of real data; skip if the machine has none."""
     folder = os.environ.get("SITEMAP_ETL_REAL_DATA")
     if not folder:
         pytest.skip("SITEMAP_ETL_REAL_DATA names no folder of real data")
@@ -46,7 +46,7 @@ def data() -> Path:
 
 
 def name_of(city: dict[str, Any]) -> str:
-    """One of the city's names, in whatever script; one that copying from the web has damaged gives way."""
+    """Return one of the city's names, in any script, without names that copying from the web has damaged."""
     names = [city["name"], *(city["alternate_names"] or [])]
     chosen: str = names[city["geonameid"] % len(names)]
     odd = any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\u200c\u200d" for c in chosen)
@@ -55,14 +55,14 @@ def name_of(city: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def cities(data: Path) -> list[tuple[int, str, str, int]]:
-    """id, country, name, population."""
+    """Yield id, country, name, population."""
     rows = pq.read_table(data / "cities.parquet").to_pylist()
     return [(row["geonameid"], row["country"], name_of(row), row["population"]) for row in rows]
 
 
 @pytest.fixture(scope="module")
 def expected(data: Path, cities: list[tuple[int, str, str, int]]) -> set[str]:
-    """Every URL of the site, as the standard library spells it."""
+    """Return every URL of the site, as encoded by the standard library."""
     paths = [f"/city/{country}/{name}-{number}" for number, country, name, _ in cities]
     with gzip.open(data / "packages.csv.gz", "rt", encoding="utf-8", newline="") as file:
         paths += [f"/package/{row['package']}" for row in csv.DictReader(file)]
@@ -78,7 +78,7 @@ def atlas(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
-    """The site file, its database loaded."""
+    """Return the site file after loading its database."""
     with psycopg.connect(postgres.uri, autocommit=True) as connection:
         connection.execute("CREATE TABLE city (id int PRIMARY KEY, country text, name text, population bigint)")
         with connection.cursor().copy("COPY city FROM STDIN") as copy:
@@ -118,7 +118,7 @@ def run(path: Path, day: int) -> Done:
 
 
 class Published:
-    """What a stranger with a plain S3 client sees."""
+    """Return what a plain S3 client sees."""
 
     def __init__(self, s3: S3Server, bucket: str) -> None:
         self.client = s3.client()
@@ -132,7 +132,7 @@ class Published:
         return {item["Key"]: item["ETag"] for page in pages for item in page.get("Contents", ())}
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Every sitemap that the index lists."""
+        """Return every sitemap that the index lists."""
         from scrapy.utils.sitemap import Sitemap
 
         for entry in Sitemap(self.get("sitemap.xml")):
@@ -141,7 +141,7 @@ class Published:
 
 
 @pytest.mark.thorough
-def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
+def test_every_page_of_real_sources_is_listed_once_in_valid_files(
     atlas: Path, expected: set[str], s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
     from scrapy.utils.sitemap import Sitemap
@@ -169,7 +169,7 @@ def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
 
 
 @pytest.mark.thorough
-def test_the_next_run_writes_nothing_and_an_edit_its_own_file(
+def test_a_second_run_writes_nothing_and_a_changed_row_only_its_file(
     atlas: Path, postgres: Postgres, s3: S3Server, bucket: str
 ) -> None:
     run(atlas, 1)

@@ -1,4 +1,4 @@
-"""Every reason that the code gives for a row or a value is in the table of docs/reference/reasons.md, and no other."""
+"""Every reason of the code for a row or a value is in the table of docs/reference/reasons.md, and no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY = "…"
 
 
 def texts(node: ast.expr, scope: list[ast.AST]) -> set[str]:
-    """What an expression may say; a part that is not known stands as `…`. Nothing where it is handed through."""
+    """Return the texts of an expression; unknown parts are `…`. Nothing for a value that is only passed on."""
     if isinstance(node, ast.Constant):
         return {node.value} if isinstance(node.value, str) else set()
     if isinstance(node, ast.JoinedStr):
@@ -42,7 +42,7 @@ def inner(part: ast.expr, scope: list[ast.AST]) -> set[str]:
 
 
 def values_of(name: str, scope: list[ast.AST]) -> Iterator[ast.expr]:
-    """What is assigned to a name: by `=`, or by a `for` over a literal."""
+    """Return what is assigned to a name: by `=`, or by a `for` over a literal."""
     for node in (inside for outer in scope for inside in ast.walk(outer)):
         match node:
             case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
@@ -63,7 +63,7 @@ def trees() -> list[ast.Module]:
 
 
 def given() -> set[str]:
-    """The reasons in the code."""
+    """Return the reasons in the code."""
     found = {*urls.REASONS, *urls.NOTES, *lastmod.REASONS, *priority.REASONS, BARE, "excluded by the source"}
     modules = trees()
     assigned = [node for tree in modules for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
@@ -84,23 +84,23 @@ def documented() -> list[str]:
 
 
 def covers(one: str, other: str) -> bool:
-    """Whether a text with `…` in it stands for another."""
+    """Return whether a text with `…` matches another."""
     return re.fullmatch(re.escape(one).replace(re.escape(ANY), ".+"), other) is not None
 
 
-def test_every_reason_in_the_code_is_in_the_table() -> None:
+def test_every_reason_in_the_code_is_documented() -> None:
     rows = documented()
     assert [reason for reason in sorted(given()) if not any(covers(row, reason) for row in rows)] == []
 
 
-def test_every_reason_in_the_table_is_in_the_code() -> None:
+def test_every_documented_reason_is_in_the_code() -> None:
     reasons = given()
     rows = documented()
     assert len(rows) == len(set(rows)) > 50
     assert [row for row in rows if not any(covers(row, one) or covers(one, row) for one in reasons)] == []
 
 
-def test_the_look_at_the_code_finds_what_it_is_to_find() -> None:
+def test_the_search_for_reasons_in_the_code_is_complete() -> None:
     """Constants, formatted texts, loops and names of other modules."""
     expected = {"deleted", "where", "no key", "image: twice on a page", "news: title is missing", "transform …"}
     assert expected | {"listed already by section …", "video: … is missing"} <= given()

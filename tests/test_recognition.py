@@ -1,4 +1,4 @@
-"""What a file is that nobody has described, and how a CSV is written."""
+"""Recognition of files without a description, and of the format of a CSV."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le")
 
 
 def written(rows: list[list[str]], delimiter: str, quoting: str) -> str:
-    """The rows as CSV; quoted where needed, always, or always with escapes, as Spark does."""
+    """Return the rows as CSV; quoted if necessary, always, or always with escapes, as by Spark."""
     if quoting == "escaped":
         texts = [[value.replace("\\", "\\\\").replace('"', '\\"') for value in row] for row in rows]
         return "".join(delimiter.join(f'"{value}"' for value in row) + "\n" for row in texts)
@@ -45,7 +45,7 @@ def written(rows: list[list[str]], delimiter: str, quoting: str) -> str:
     st.sampled_from(ENCODINGS),
     st.integers(2, 6),
 )
-def test_a_csv_is_read_back_however_it_is_written(
+def test_a_csv_in_any_format_is_recognized(
     seed: int, delimiter: str, quoting: str, encoding: str, columns: int
 ) -> None:
     draw = random.Random(seed)
@@ -76,14 +76,14 @@ def test_a_csv_is_read_back_however_it_is_written(
         ("a\x81;b\n", "iso-8859-1"),
     ],
 )
-def test_an_encoding_that_is_not_unicode_is_guessed(tmp_path: Path, text: str, encoding: str) -> None:
+def test_an_encoding_other_than_unicode_is_guessed(tmp_path: Path, text: str, encoding: str) -> None:
     (tmp_path / "x.csv").write_bytes((text * 20).encode(encoding))
     found = recognize(str(tmp_path / "x.csv"))
     assert isinstance(found, CsvSource)
     assert codecs.lookup(found.encoding) == codecs.lookup(encoding)
 
 
-def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
+def test_the_format_of_a_folder_is_that_of_most_of_its_files(tmp_path: Path) -> None:
     for name in ("a.parquet", "b.jsonl", "c.jsonl", "_SUCCESS", "readme.md"):
         (tmp_path / name).write_text('{"loc": "/a"}\n')
     assert recognize(str(tmp_path)).kind == "jsonl"
@@ -99,7 +99,9 @@ def test_a_folder_is_what_most_of_its_files_are(tmp_path: Path) -> None:
         ("x.parquet", b"PAR1 and no more", "x.parquet is not a whole Parquet file"),
     ],
 )
-def test_what_can_t_be_read_is_reported_and_nothing_written(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+def test_an_unreadable_export_is_reported_and_nothing_is_written(
+    tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(SitemapEtlError, match=said):
         start_site(tmp_path / "site.yaml", exports=[str(tmp_path / name)])

@@ -1,4 +1,4 @@
-"""What the records say of themselves: what is missing counts as nothing, who is whom, what a set consists of."""
+"""Records: defaults of missing fields, identity of owners and places, files of a release."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_what_a_stored_object_does_not_say_counts_as_nothing_or_no(kind: type[Any]) -> None:
+def test_missing_fields_of_a_record_are_empty_or_false(kind: type[Any]) -> None:
     for entry in fields(kind):
         default = entry.default_factory() if entry.default_factory is not MISSING else entry.default
         if default is MISSING or entry.name == "format":
@@ -56,7 +56,7 @@ def test_what_a_stored_object_does_not_say_counts_as_nothing_or_no(kind: type[An
             assert not default or default in (type(default)(), replace(default)), (entry.name, default)
 
 
-def test_what_a_release_does_not_know_is_no_part_of_a_record_but_stays_with_it() -> None:
+def test_unknown_fields_of_a_record_are_preserved() -> None:
     one = decode(Drift, {"missing": 1, "later": "x"}, "here")
     assert one == Drift(missing=1)
     assert "later" not in repr(one)
@@ -65,7 +65,7 @@ def test_what_a_release_does_not_know_is_no_part_of_a_record_but_stays_with_it()
         Drift(1, 2, 3, {})  # type: ignore[misc] # what is unknown has no place among them
 
 
-def test_records_of_numbers_are_added_number_by_number() -> None:
+def test_counts_are_added_field_by_field() -> None:
     assert Drift(1, 2, 3) + Drift(10, 20, 30) == Drift(11, 22, 33)
     assert Drift(1, 2, 4).total == 7
     some = Counts(*range(1, 10))
@@ -99,7 +99,7 @@ def test_records_of_numbers_are_added_number_by_number() -> None:
         (records.Current, {"name": "n", "site": "s", "made_from": {"k": {}}}, "made_from.k.run_id: expected"),
     ],
 )
-def test_what_can_not_be_a_record_is_reported_with_its_path(kind: type[Any], data: Any, said: str) -> None:
+def test_an_invalid_record_is_reported_with_the_path_of_the_field(kind: type[Any], data: Any, said: str) -> None:
     with pytest.raises(DamagedState, match="^here is damaged: " + said):
         decode(kind, data, "here")
 
@@ -113,7 +113,7 @@ def test_long_values_are_shortened_in_messages() -> None:
     assert f'got "{"x" * 59}….' in str(error.value)
 
 
-def test_values_of_every_form_come_back_as_they_were() -> None:
+def test_values_of_every_type_are_read_back_unchanged() -> None:
     state = SectionState(kinds=(("a", "b"),), rule="r", top=None)
     assert decode(SectionState, encode(state), "here") == state
     request = records.LedgerRequest(1, answered=False, hashes="")
@@ -129,7 +129,7 @@ def test_values_of_every_form_come_back_as_they_were() -> None:
     assert decode(Answered, encode(answered), "here") == answered
 
 
-def test_a_sealed_object_says_its_checksum_first_and_any_other_byte_is_seen() -> None:
+def test_any_changed_byte_of_a_checksummed_record_is_detected() -> None:
     data = seal({"b": "ü", "a": 1})
     assert data.startswith(b'{"checksum":"')
     assert data.endswith('","b":"ü","a":1}'.encode())
@@ -144,19 +144,19 @@ def test_a_sealed_object_says_its_checksum_first_and_any_other_byte_is_seen() ->
 
 
 @pytest.mark.parametrize("number", [1, 0, -1, "2", None, 1.5])
-def test_a_format_that_no_release_has_is_damage(number: Any) -> None:
+def test_an_impossible_format_number_is_reported_as_damage(number: Any) -> None:
     with pytest.raises(DamagedState, match=r"here is damaged: format: expected a whole number from 2 on, got"):
         parse_document(seal({"format": number}), Manifest, "here")
 
 
-def test_a_name_that_is_no_utf_8_is_stored_and_read_back() -> None:
+def test_a_name_with_invalid_utf_8_is_stored_and_read_back() -> None:
     assert unseal(seal({"name": "a\udcff"}), "here") == {"name": "a\udcff"}
 
 
 # --- who is whom -------------------------------------------------------------------------------------
 
 
-def test_two_places_are_one_by_what_they_are_or_by_how_they_are_written() -> None:
+def test_places_are_the_same_if_their_target_or_their_spelling_is() -> None:
     here = Place("/srv/public", "/var/www")
     assert here.is_also(Place("/srv/public", "/elsewhere"))
     assert here.is_also(Place("/mnt/b", "/var/www"))
@@ -174,18 +174,18 @@ def test_two_places_are_one_by_what_they_are_or_by_how_they_are_written() -> Non
         ("s3://a", False),
     ],
 )
-def test_a_place_may_be_what_a_manifest_names(to: str, was: bool) -> None:
+def test_a_place_is_compared_with_the_address_in_an_old_manifest(to: str, was: bool) -> None:
     assert Place("/srv/public", "/var/www").was(to) == was
 
 
-def test_a_bucket_may_be_what_a_manifest_names_without_its_store() -> None:
+def test_a_bucket_is_compared_with_an_old_manifest_without_its_store() -> None:
     bucket = Place("s3://a/b at https://s3.example")
     assert bucket.was("s3://a/b")
     assert not bucket.was("s3://a")
     assert not Place("/a at b").was("/a")
 
 
-def test_two_owners_are_one_where_their_places_are_and_a_root_that_is_added_is_no_other() -> None:
+def test_owners_are_the_same_if_their_places_are_even_if_one_has_no_root() -> None:
     to, root, other = Place("/a"), Place("/r"), Place("/x")
     assert Owner(to, root).is_also(Owner(to, root))
     assert Owner(to).is_also(Owner(to, root))
@@ -195,13 +195,13 @@ def test_two_owners_are_one_where_their_places_are_and_a_root_that_is_added_is_n
     assert not Owner(to).is_also(Owner(other))
 
 
-def test_an_owner_is_described_with_the_place_of_robots_txt_if_that_is_another() -> None:
+def test_an_owner_is_described_with_its_root_if_that_differs() -> None:
     assert Owner(Place("/a")).describe() == "/a"
     assert Owner(Place("/a"), Place("/a")).describe() == "/a"
     assert Owner(Place("/a"), Place("/r")).describe() == "/a, with robots.txt in /r"
 
 
-def test_a_lease_is_of_its_run_and_of_earlier_tries_of_one_owner() -> None:
+def test_a_lease_belongs_to_its_run_and_to_attempts_of_the_same_owner() -> None:
     lease = Lease("r1", "since", "until", "host", 7)
     assert lease.describe() == "run r1, since since (process 7 on host)"
     assert replace(lease, owner="dag").describe() == "run r1, since since (dag)"
@@ -223,7 +223,9 @@ def test_a_lease_is_of_its_run_and_of_earlier_tries_of_one_owner() -> None:
         ("failed", True, True),
     ],
 )
-def test_an_answer_fails_and_leaves_something_pending_by_its_status(status: Any, failed: bool, pending: bool) -> None:
+def test_the_status_of_an_answer_decides_whether_it_failed_or_is_pending(
+    status: Any, failed: bool, pending: bool
+) -> None:
     answer = Answered("bing", status, 0, "")
     assert (answer.failed, answer.pending) == (failed, pending)
 
@@ -240,7 +242,7 @@ def entry(section: str, number: int, text: File | None = None) -> Entry:
     return Entry(section, number, "", "", "", 1, 1, 1, file(name), "", text=text)
 
 
-def test_the_files_of_a_set_are_those_of_its_shards_its_indexes_and_its_feeds() -> None:
+def test_the_files_of_a_release_are_its_shards_indexes_and_feeds() -> None:
     manifest = Manifest(
         "shop",
         "https://shop.example",
@@ -259,7 +261,7 @@ def test_the_files_of_a_set_are_those_of_its_shards_its_indexes_and_its_feeds() 
     assert not records.same_set(manifest, replace(manifest, extras=()))
 
 
-def test_an_intent_touches_what_it_writes_and_deletes_and_what_it_has_to_put_again() -> None:
+def test_an_intent_includes_keys_to_write_to_delete_and_to_verify() -> None:
     intent = Intent("r", None, "a person", "now", ("w",), (Retired("d", None, 0),), suspect=("s",))
     assert intent.touched == {"w", "d", "s"}
     assert intent.describe() == "run r, since now (a person)"

@@ -1,4 +1,4 @@
-"""Hostile text: whatever stands in a title, the file parses in two readers and says what was meant."""
+"""Hostile text: with any title, two parsers read the file and return the text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def news(titles: list[str]) -> pa.Table:
 @settings(max_examples=examples(150))
 @given(st.lists(anything, min_size=1, max_size=5))
 @with_cases
-def test_any_title_is_read_back_by_two_parsers_without_what_xml_forbids(titles):
+def test_two_parsers_read_back_any_title_without_characters_forbidden_in_xml(titles):
     data = document(news(titles))
     meant = [FORBIDDEN.sub("", title) for title in titles]
     for read in (by_lxml, by_expat):
@@ -65,7 +65,7 @@ def test_any_text_of_a_video_is_read_back_by_two_parsers(texts):
 
 @settings(max_examples=examples(150))
 @given(st.lists(anything | st.none(), max_size=6))
-def test_a_column_is_escaped_as_its_texts_one_by_one(texts):
+def test_a_column_is_escaped_like_its_single_texts(texts):
     column = pa.array(texts, pa.string())
     expected = [None if text is None else escape.escaped(text) for text in texts]
     assert escape.escaped_texts(column).to_pylist() == expected
@@ -76,13 +76,13 @@ def test_the_five_characters_of_the_protocol_are_escaped():
     assert escape.escaped("&'\"<>") == "&amp;&apos;&quot;&lt;&gt;"
 
 
-def test_surrogates_are_left_out_of_single_strings():
+def test_surrogates_are_removed_from_single_strings():
     assert escape.escaped("a\ud83db\udc00") == "ab"
 
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.text("abc&'?=/%;-._~", max_size=20), min_size=1, max_size=5))
-def test_canonical_urls_are_read_back_as_they_were_everywhere(paths):
+def test_canonical_urls_are_read_back_unchanged_from_every_element(paths):
     urls = [f"https://shop.example/{path}" for path in paths]
     links = [{"hreflang": "en", "href": url} for url in urls]
     data = document(rows(*({"loc": url, "images": urls, "alternates": links} for url in urls)))
@@ -113,8 +113,8 @@ def test_any_text_of_a_feed_is_read_back_by_two_parsers(title, name):
         assert (tree.find("a:title", atom).text or "") == FORBIDDEN.sub("", name)
 
 
-def test_entries_without_trouble_are_not_copied():
-    """The fast path: a column in which nothing needs escaping comes back as it was."""
+def test_text_that_needs_no_escaping_is_not_copied():
+    """The fast path: a column that needs no escaping is returned unchanged."""
     column = pa.array(["https://shop.example/a", "https://shop.example/b"])
     assert escape.escaped_urls(column) is column
     assert escape.escaped_texts(column) is column

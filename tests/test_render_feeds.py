@@ -1,4 +1,4 @@
-"""RSS and Atom feeds of the pages that changed last."""
+"""RSS and Atom feeds of the most recently changed pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table() -> pa.Table:
 
 
 @FORMATS
-def test_a_feed_is_read_back_newest_first_and_capped(render, version):
+def test_a_feed_has_the_newest_items_first_up_to_its_limit(render, version):
     read = feedparser.parse(render(FEED, table()))
     assert (read.bozo, read.version) == (0, version)
     assert [entry.link for entry in read.entries] == [
@@ -45,7 +45,7 @@ def test_a_feed_is_read_back_newest_first_and_capped(render, version):
 
 
 @FORMATS
-def test_a_feed_names_itself_its_site_and_its_hubs(render, version):
+def test_a_feed_links_to_itself_its_site_and_its_hubs(render, version):
     read = feedparser.parse(render(FEED, table())).feed
     links = [(link.rel, link.href) for link in read.links]
     assert ("self", FEED.address) in links
@@ -54,7 +54,7 @@ def test_a_feed_names_itself_its_site_and_its_hubs(render, version):
 
 
 @FORMATS
-def test_the_date_of_a_feed_is_that_of_its_newest_item(render, version):
+def test_the_date_of_a_feed_is_the_date_of_its_newest_item(render, version):
     read = feedparser.parse(render(FEED, table()))
     assert tuple(read.feed.updated_parsed)[:6] == (2026, 1, 3, 4, 5, 6)
     dates = [tuple(entry.get("published_parsed") or entry.updated_parsed)[:6] for entry in read.entries]
@@ -62,7 +62,7 @@ def test_the_date_of_a_feed_is_that_of_its_newest_item(render, version):
 
 
 @FORMATS
-def test_an_item_without_a_title_shows_its_address(render, version):
+def test_an_item_without_a_title_shows_its_url(render, version):
     data = render(FEED, table())
     path = "channel/item/title" if version == "rss20" else "{*}entry/{*}title"
     expected = ["https://shop.example/a", "Fish & <chips>", "https://shop.example/day"]
@@ -71,7 +71,7 @@ def test_an_item_without_a_title_shows_its_address(render, version):
 
 
 @FORMATS
-def test_the_same_rows_give_the_same_bytes_in_any_order(render, version):
+def test_a_feed_has_the_same_bytes_for_any_order_of_rows(render, version):
     rows_given = table()
     backwards = rows_given.take(list(range(rows_given.num_rows))[::-1])
     assert render(FEED, rows_given) == render(FEED, backwards)
@@ -79,18 +79,18 @@ def test_the_same_rows_give_the_same_bytes_in_any_order(render, version):
 
 
 @FORMATS
-def test_a_feed_of_no_dated_rows_is_valid_and_empty(render, version):
+def test_a_feed_without_dated_rows_is_valid_and_empty(render, version):
     for empty in (table().slice(2, 1), table().slice(0, 0), table().drop_columns(["lastmod"])):
         read = feedparser.parse(render(FEED, empty))
         assert (read.bozo, read.version, read.entries) == (0, version, [])
 
 
-def test_ties_at_the_cap_are_broken_by_loc():
+def test_ties_at_the_limit_of_a_feed_are_broken_by_loc():
     tied = rows(*({"loc": f"https://shop.example/{n}", "lastmod": "2026-01-01"} for n in (5, 3, 9, 1, 7)))
     assert feeds.newest(tied, 2).column("loc").to_pylist() == ["https://shop.example/1", "https://shop.example/3"]
 
 
-def test_rss_carries_videos_as_media_rss():
+def test_rss_lists_videos_as_media_rss():
     data = feeds.rss(FEED, table())
     item = by_lxml(data).find("channel/item")
     content = item.find("media:content", MEDIA)
@@ -109,7 +109,7 @@ def test_rss_carries_videos_as_media_rss():
 
 
 @pytest.mark.parametrize(("friendly", "suits"), [("yes", "nonadult"), ("no", "adult")])
-def test_whom_a_video_suits_is_a_rating(friendly, suits):
+def test_family_friendly_becomes_a_media_rating(friendly, suits):
     video = VIDEO | {"family_friendly": friendly}
     row = {"loc": "https://shop.example/v", "lastmod": "2026-01-01", "videos": [video]}
     content = by_lxml(feeds.rss(FEED, rows(row))).find("channel/item/media:content", MEDIA)
@@ -122,7 +122,7 @@ def test_media_namespaces_are_declared_only_if_there_are_videos():
     assert b"mrss" not in feeds.atom(FEED, table())
 
 
-def test_a_feed_of_an_impossible_size_is_refused():
+def test_a_feed_with_an_invalid_limit_is_refused():
     heavy = rows(*({"lastmod": "2026-01-01", "title": "x" * 2_000_000} for _ in range(30)))
     with pytest.raises(ValueError, match=f"at most {limits.SITEMAP_BYTES:,} are allowed"):
         feeds.atom(Feed("x", "https://shop.example/a.xml", "https://shop.example/", 100), heavy)

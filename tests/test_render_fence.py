@@ -1,4 +1,4 @@
-"""The fence: other bytes, another ETag, and the same content for everyone who reads it."""
+"""The fence: other bytes, another ETag, and the same content for every reader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("key", FILES)
-def test_every_mark_makes_other_bytes_of_the_same_content(key: str) -> None:
+def test_every_fence_changes_the_bytes_but_not_the_content(key: str) -> None:
     plain = FILES[key]
     marked = [fence.fenced(key, plain, mark) for mark in MARKS]
     assert len({plain, *marked}) == 1 + len(MARKS)
@@ -37,12 +37,12 @@ def test_every_mark_makes_other_bytes_of_the_same_content(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", FILES)
-def test_a_new_mark_takes_the_place_of_another(key: str) -> None:
+def test_a_new_fence_replaces_the_old_one(key: str) -> None:
     once = fence.fenced(key, FILES[key], MARKS[0])
     assert fence.fenced(key, once, MARKS[1]) == fence.fenced(key, FILES[key], MARKS[1])
 
 
-def test_readers_of_gzip_and_of_xml_see_what_they_saw() -> None:
+def test_a_fence_is_invisible_to_readers_of_gzip_and_xml() -> None:
     packed = fence.fenced("a.xml.gz", FILES["sitemap-p-00001.xml.gz"], MARKS[0])
     assert gzip.decompress(packed) == URLSET
     assert zlib.decompress(packed, 31) == URLSET
@@ -53,23 +53,23 @@ def test_readers_of_gzip_and_of_xml_see_what_they_saw() -> None:
         assert plain == marked
 
 
-def test_an_uncompressed_sitemap_has_room_for_a_mark() -> None:
+def test_the_longest_fence_fits_its_reserved_size() -> None:
     longest = "20261120T020000Z-7f3a-99999999"
     assert len(fence.fenced("a.xml", b"", longest)) <= fence.FENCE_BYTES
 
 
-def test_the_marked_line_of_a_text_sitemap_is_no_fault() -> None:
+def test_the_fence_of_a_text_sitemap_is_not_a_finding() -> None:
     faults = Faults("a.txt")
     locs, _ = check_text(fence.fenced("a.txt", TEXT, MARKS[0]), faults)
     assert locs.to_pylist() == TEXT.decode().split()
     assert not list(faults.findings())
 
 
-def test_comments_of_others_are_content() -> None:
+def test_foreign_comments_are_not_fences() -> None:
     data = URLSET + b"<!-- made by hand -->\n"
     assert fence.content("a.xml", data) == data
 
 
-def test_what_cannot_be_unpacked_has_no_content() -> None:
+def test_a_file_that_cannot_be_decompressed_has_no_content() -> None:
     assert fence.content("a.xml.gz", b"no gzip") is None
     assert fence.content("a.xml.gz", FILES["sitemap-p-00001.xml.gz"][:-9]) is None

@@ -36,7 +36,7 @@ def test_an_index_lists_files_in_the_order_given():
         ([("https://shop.example/" + "&" * 2_000, None)] * 6_000, "at most 52,428,800"),
     ],
 )
-def test_an_index_that_would_not_be_valid_is_refused(entries, said):
+def test_an_invalid_index_is_refused(entries, said):
     with pytest.raises(ValueError, match=said):
         index.document(entries)
 
@@ -46,18 +46,18 @@ def test_a_full_index_is_within_the_limits():
     assert len(values(by_expat(index.document(entries)), "s:sitemap/s:loc")) == 50_000
 
 
-def test_a_text_sitemap_is_one_unescaped_url_a_line():
+def test_a_text_sitemap_has_one_unescaped_url_per_line():
     table = pa.table({"loc": [f"https://shop.example/?a={n}&b='c'" for n in range(5)]})
     assert b"".join(text.document(table, 1, 3)) == b"https://shop.example/?a=1&b='c'\nhttps://shop.example/?a=2&b='c'\n"
 
 
-def test_a_text_sitemap_of_chunks_is_that_of_the_whole():
+def test_a_text_sitemap_does_not_depend_on_chunks():
     table = pa.table({"loc": [f"https://shop.example/{n}" for n in range(9)]})
     chunked = pa.concat_tables([table.slice(0, 4), table.slice(4, 1), table.slice(5)])
     assert b"".join(text.document(chunked, 2, 8)) == b"".join(text.document(table, 2, 8))
 
 
-def test_a_text_sitemap_past_the_limits_is_refused():
+def test_a_text_sitemap_beyond_the_limits_is_refused():
     table = pa.table({"loc": [*(["https://shop.example/" + "x" * 2_000] * 50_000), None]})
     with pytest.raises(ValueError, match="52,428,800 bytes"):
         text.document(table, 0, 50_000)

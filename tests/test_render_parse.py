@@ -1,4 +1,4 @@
-"""A sitemap of ours says all that it was rendered from: read back and rendered again it has the same bytes."""
+"""A published sitemap has all that it was rendered from: parsed and rendered again, it has the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def written(rows: pa.Table) -> bytes:
     return b"".join(urlset.document(urlset.entries(rows), urlset.namespaces(rows)))
 
 
-def test_every_extension_comes_back(everything: TestSite) -> None:  # noqa: F811 - the imported fixture
+def test_every_extension_is_parsed_back(everything: TestSite) -> None:  # noqa: F811 - the imported fixture
     found = 0
     for key, data in everything.public().objects().items():
         if key.endswith(".xml.gz") and key.startswith("sitemap-"):
@@ -31,12 +31,12 @@ def test_every_extension_comes_back(everything: TestSite) -> None:  # noqa: F811
     assert found > 4
 
 
-def test_one_row_of_each_kind_comes_back() -> None:
+def test_one_row_of_each_kind_is_parsed_back() -> None:
     text = written(rendered.everything())
     assert written(rows_of(text)) == text
 
 
 @pytest.mark.parametrize("data", [b"", b"<urlset>", b"\x1f\x8b\x08", b'<?xml version="1.0"?><a>&b;</a>'])
-def test_what_is_no_sitemap_is_refused(data: bytes) -> None:
+def test_content_that_is_not_a_sitemap_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not well-formed XML"):
         rows_of(data)

@@ -1,4 +1,4 @@
-"""What others make of our files: the XSDs in two engines, and readers that people use."""
+"""Other software reads the published files: the XSDs in two engines, and common readers."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ INDEX = index.document(
 )
 
 
-def test_a_sitemap_of_every_element_validates(tmp_path):
+def test_a_sitemap_with_every_element_is_valid(tmp_path):
     data = document(everything())
     assert faults_by_lxml(data, "all.xsd") == []
     assert fault_by_xmllint(data, "all.xsd", tmp_path) == ""
 
 
-def test_every_row_alone_validates_with_the_namespaces_it_needs(tmp_path):
+def test_every_single_row_is_valid_with_the_namespaces_it_needs(tmp_path):
     table = everything()
     for n in range(table.num_rows):
         assert faults_by_lxml(document(table.slice(n, 1)), "all.xsd") == []
 
 
-def test_an_index_validates(tmp_path):
+def test_an_index_is_valid(tmp_path):
     assert faults_by_lxml(INDEX, "all-index.xsd") == []
     assert fault_by_xmllint(INDEX, "all-index.xsd", tmp_path) == ""
 
 
-def test_the_referees_do_find_faults(tmp_path):
-    """A referee that never objects would prove nothing."""
+def test_the_validators_find_faults(tmp_path):
+    """A validator that never objects would prove nothing."""
     broken = document(everything()).replace(b"<priority>1.0</priority>", b"<priority>1.1</priority>")
     assert faults_by_lxml(broken, "all.xsd")
     assert "priority" in fault_by_xmllint(broken, "all.xsd", tmp_path)
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in frames.VIDEO])
-def test_a_video_validates_without_any_one_of_its_optional_elements(name):
+def test_a_video_is_valid_without_any_one_of_its_optional_elements(name):
     if name in ("thumbnail_loc", "title", "description"):
         video = {required: VIDEO[required] for required in ("thumbnail_loc", "title", "description", name)}
     else:
@@ -61,8 +61,8 @@ titles = st.text(max_size=100)
 
 @settings(max_examples=examples(25))
 @given(titles, titles)
-def test_hostile_text_validates(one, other):
-    """Google's limits are held by the extensions; here is what rendering does to the characters."""
+def test_hostile_text_gives_a_valid_sitemap(one, other):
+    """The extensions enforce Google's limits; this tests how rendering treats characters."""
     table = rows(
         {"videos": [VIDEO | {"title": one, "description": other, "tag": [one, other], "uploader": other}]},
         {"news": {"name": one, "language": "zh-cn", "publication_date": "2026-01-02", "title": other}},
@@ -72,7 +72,7 @@ def test_hostile_text_validates(one, other):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[tuple[Path, str]]:
-    """A folder and the address it is served at."""
+    """A folder and the address at which it is served."""
     folder = tmp_path_factory.mktemp("served")
     handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder))) as server:

@@ -19,7 +19,7 @@ def texts(entries: urlset.Entries) -> list[str]:
     return found
 
 
-def test_an_entry_holds_its_elements_in_the_order_of_the_xsd():
+def test_an_entry_has_its_elements_in_the_order_of_the_xsd():
     table = rows({"loc": "https://shop.example/a", "lastmod": "2026-01-02", "changefreq": "daily", "priority": 8})
     assert texts(urlset.entries(table)) == [
         (
@@ -29,7 +29,7 @@ def test_an_entry_holds_its_elements_in_the_order_of_the_xsd():
     ]
 
 
-def test_a_value_that_is_null_leaves_no_element_behind():
+def test_a_null_value_has_no_element():
     table = rows({"lastmod": "2026-01-02"}, {"changefreq": "never"}, {"priority": 10}, {})
     assert texts(urlset.entries(table)) == [
         "<url><loc>https://shop.example/0</loc><lastmod>2026-01-02</lastmod></url>\n",
@@ -71,7 +71,7 @@ def test_each_extension_is_rendered_only_for_pages_that_have_it():
     ]  # fmt: skip
 
 
-def test_a_video_holds_every_element_in_the_order_of_the_xsd():
+def test_a_video_has_every_element_in_the_order_of_the_xsd():
     video = by_lxml(document(everything())).find(
         "s:url[6]/video:video", {"s": limits.NS_SITEMAP, "video": limits.NS_VIDEO}
     )
@@ -97,11 +97,11 @@ def test_a_namespace_is_declared_only_if_it_is_used():
     assert urlset.namespaces(table.slice(10)) == (), "empty lists and false use nothing"
 
 
-def test_the_longest_wrapper_is_known():
+def test_the_reserved_size_of_root_element_and_fence_is_right():
     assert sum(map(len, urlset.wrapper(urlset.namespaces(everything())))) + FENCE_BYTES == urlset.WRAPPER_BYTES
 
 
-def test_the_size_of_every_entry_is_known_before_the_file_is():
+def test_the_predicted_size_of_entries_is_exact():
     table = everything()
     rendered = urlset.entries(table)
     sizes = rendered.sizes.tolist()
@@ -111,7 +111,7 @@ def test_the_size_of_every_entry_is_known_before_the_file_is():
         assert sum(map(len, parts)) == sum(sizes[start:stop]) + sum(map(len, urlset.wrapper(("image",))))
 
 
-def test_slices_and_chunks_of_a_table_give_the_entries_of_the_whole():
+def test_slices_and_chunks_of_a_table_render_the_same_entries():
     table = everything()
     expected = texts(urlset.entries(table))
     for start in range(table.num_rows):
@@ -123,7 +123,7 @@ def test_slices_and_chunks_of_a_table_give_the_entries_of_the_whole():
     assert b"".join(sliced.slice(1, 3).chunks()).decode() == "".join(expected[5:7])
 
 
-def test_what_is_under_a_null_list_is_not_rendered():
+def test_list_values_under_a_null_are_not_rendered():
     hidden = pa.ListArray.from_arrays(
         pa.array([0, 2, 4, 5], pa.int32()), pa.array(list("abcde")), mask=pa.array([False, True, False])
     )
@@ -131,7 +131,7 @@ def test_what_is_under_a_null_list_is_not_rendered():
     assert [entry.count("<image:image>") for entry in texts(urlset.entries(table))] == [2, 0, 1]
 
 
-def test_elements_that_are_null_in_a_list_are_left_out():
+def test_null_elements_of_a_list_are_not_rendered():
     table = rows(
         {
             "images": [None, "https://i.example/1"],
@@ -145,7 +145,7 @@ def test_elements_that_are_null_in_a_list_are_left_out():
     assert entry.count("<image:image>") == 1
 
 
-def test_a_row_over_the_limit_can_lose_its_extensions_alone():
+def test_a_row_over_the_size_limit_can_be_rendered_without_extensions():
     table = everything()
     mask = pa.array([n == 9 for n in range(table.num_rows)])
     entries, lighter = (texts(urlset.entries(t)) for t in (table, urlset.without_extensions(table, mask)))
@@ -157,7 +157,7 @@ def test_a_row_over_the_limit_can_lose_its_extensions_alone():
     assert urlset.without_extensions(table, mask).schema == frames.PUBLISHED
 
 
-def test_entries_that_might_pass_what_a_string_array_takes_are_rendered_in_halves():
+def test_entries_that_could_overflow_a_string_array_are_rendered_in_halves():
     table = everything()
     rendered, whole = urlset.entries(table, largest=20_000), urlset.entries(table)
     chunks = [part.num_chunks for part in rendered.parts if isinstance(part, pa.ChunkedArray)]
@@ -192,7 +192,7 @@ def test_rows_that_can_not_be_published_are_refused(table, said):
         urlset.entries(table)
 
 
-def test_a_file_past_the_protocols_limits_is_refused():
+def test_a_file_beyond_the_limits_of_the_protocol_is_refused():
     rendered = urlset.entries(pa.table({"loc": [f"https://shop.example/{n}" for n in range(50_001)]}))
     assert len(b"".join(urlset.document(rendered.slice(0, 50_000), ())).splitlines()) == 50_003
     with pytest.raises(ValueError, match="50,000 entries, not 50,001"):
@@ -204,7 +204,7 @@ def test_a_file_past_the_protocols_limits_is_refused():
         urlset.document(heavy, ("image",))
 
 
-def test_gzip_gives_the_same_bytes_for_the_same_input_and_no_time_or_name():
+def test_gzip_output_is_deterministic_without_time_or_name():
     parts = list(urlset.document(urlset.entries(everything()).slice(0, 5), ("image",)))
     packed = compress.gzip(parts)
     assert packed == compress.gzip([bytes(part) for part in parts])

@@ -1,4 +1,4 @@
-"""A rule that asks for the time is applied on every run, also to rows that have not changed."""
+"""A rule that depends on the time is applied in every run, even to unchanged rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATES = [f"{FIRST_NIGHT - timedelta(days=age):%Y-%m-%d}" for age in (0, 29)]
 
 @pytest.fixture
 def rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the rule that drops URLs older than 30 days, where rules are, and nowhere else."""
+    """Add a rule that drops URLs older than 30 days, if rules are enabled."""
     real = transform._exclude_by_rule
 
     def with_age(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
@@ -65,7 +65,7 @@ def delta(folder: Path) -> TestSite:
 
 @pytest.mark.usefixtures("rule")
 @pytest.mark.parametrize("make", [export, mirror, delta])
-def test_a_rule_that_asks_for_the_time_is_applied_to_unchanged_rows(
+def test_a_rule_that_depends_on_the_time_is_applied_to_unchanged_rows(
     tmp_path: Path, make: Callable[[Path], TestSite]
 ) -> None:
     site = make(tmp_path)
@@ -92,7 +92,5 @@ def test_a_rule_that_asks_for_the_time_is_applied_to_unchanged_rows(
         ("this is no SQL (", True),
     ],
 )
-def test_functions_of_sql_that_depend_on_the_time_are_found_and_columns_of_their_names_are_not(
-    sql: str, expected: bool
-) -> None:
+def test_sql_functions_of_time_are_found_but_not_columns_with_their_names(sql: str, expected: bool) -> None:
     assert names_the_time(sql) is expected

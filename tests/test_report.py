@@ -1,4 +1,4 @@
-"""The run's report: one page, complete in itself, that shows everything the summary has."""
+"""The run's report: one self-contained page that shows everything in the summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FETCHING = {"src", "href", "srcset", "action", "data", "poster", "background", "
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its text, its elements, its attributes, what was never closed."""
+    """A page as a browser reads it: its text, its elements, its attributes, and unclosed elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Page(HTMLParser):
 
 
 def hostile(value: Any) -> Any:
-    """The value with every text in it hostile, keys too."""
+    """Return the value with hostile text in place of every text, keys included."""
     if isinstance(value, str):
         return f"{value}{HOSTILE}"
     if isinstance(value, dict):
@@ -73,7 +73,7 @@ def counts(**given: int) -> dict[str, int]:
 
 
 def rendered(summary: dict[str, Any]) -> str:
-    """The page of a summary as it lies in the state."""
+    """Return the page of a summary as stored in the state."""
     return report.render(decode(Summary, summary, "summary.json"))
 
 
@@ -160,7 +160,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
         assert shown in text, shown
 
 
-def test_the_accounting_of_the_site_leaves_views_apart() -> None:
+def test_the_totals_of_the_site_exclude_views() -> None:
     text = Page(rendered(summary_of())).text
     assert "extracted + reused = listed + duplicates + excluded + rejected." in text
     assert "the site, without views 1,234 815 2,016 11 12 10 40 Kept" in text
@@ -181,7 +181,7 @@ def test_the_accounting_of_the_site_leaves_views_apart() -> None:
         ("failed", {}, "Failed"),
     ],
 )
-def test_the_headline_says_what_became_of_the_run(status: str, more: dict[str, Any], headline: str) -> None:
+def test_the_headline_shows_the_outcome_of_the_run(status: str, more: dict[str, Any], headline: str) -> None:
     page = rendered(summary_of(status, **more))
     assert f"<h1>{headline}</h1>" in page
 
@@ -217,7 +217,7 @@ def test_hostile_text_stays_text(depth: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["published", "refused", "dry_run"])
-def test_nothing_is_loaded_from_anywhere(status: str) -> None:
+def test_the_report_loads_nothing_from_other_addresses(status: str) -> None:
     text = rendered(summary_of(status))
     page = Page(text)
     assert not [tag for tag, _ in page.elements if tag in ("script", "link", "img", "iframe", "object", "form", "base")]
@@ -246,7 +246,7 @@ def test_the_page_can_be_read_with_a_screen_reader() -> None:
     assert set(named) <= set(ids)
 
 
-def test_characters_that_cannot_be_seen_are_written_out() -> None:
+def test_invisible_characters_are_shown_as_escapes() -> None:
     reasons = {"products": {"rejected": {"invisible character": {"count": 1, "examples": ["/a\u200bb\u202e"]}}}}
     assert "/a\\u200bb\\u202e" in Page(rendered(summary_of(reasons=reasons))).text
     written = {"products": {"excluded": {"sold\u202e\x1b[2J": {"count": 1, "examples": ["/a"]}}}}  # by the source
@@ -255,34 +255,34 @@ def test_characters_that_cannot_be_seen_are_written_out() -> None:
 
 @pytest.mark.thorough
 @needs_browser
-def test_the_longest_name_of_a_section_leaves_all_columns_in_view() -> None:
+def test_the_longest_section_name_leaves_all_columns_visible() -> None:
     text = json.dumps(summary_of("refused")).replace("products", "a" * 190)
     assert (seen := look(rendered(json.loads(text)))).width == seen.window
     assert seen.wide == 0
 
 
-def test_columns_without_a_value_are_left_out() -> None:
+def test_columns_without_values_are_omitted() -> None:
     shape = {"products": {"files": 2, "fill": [0] * 9 + [2], "undated": 0, "ages": [0, 0, 3, 0, 0, 0, 1]}}
     text = Page(rendered(summary_of(shape=shape))).text
     assert "section to 30 days older files fill" in text
     assert "products 75 % 25 % 2" in text
 
 
-def test_what_a_refused_run_would_write_is_shown_without_zeros() -> None:
+def test_files_that_a_refused_run_would_write_are_shown_without_zeros() -> None:
     files = {"written": 0, "unchanged": 5, "deleted": 0, "to_write": 3, "to_delete": 0}
     text = Page(rendered(summary_of("refused", files=files))).text
     assert "Files to write 3 unchanged 5 index" in text
 
 
 @pytest.mark.parametrize(("status", "more"), [("forced", True), ("ok", False)])
-def test_a_reason_overrides_only_what_was_forced(status: str, more: bool) -> None:
+def test_only_forced_gates_are_shown_as_overridden(status: str, more: bool) -> None:
     gate = {"name": "max_growth", "status": status, "value": 3.5, "limit": 1.0, "message": "would add 350 %"}
     text = Page(rendered(summary_of(gates=[gate], reason="the clock is right"))).text
     assert "Reason given the clock is right" in text
     assert ("Overridden because: the clock is right" in text) == more
 
 
-def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:
+def test_only_the_most_frequent_of_many_reasons_are_shown() -> None:
     many = {f"reason {n}": {"count": n, "examples": []} for n in range(1, 1_001)}
     text = Page(rendered(summary_of(reasons={"products": {"excluded": many}}))).text
     assert "reason 1000 1,000" in text
@@ -291,11 +291,11 @@ def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:
 
 
 @pytest.mark.parametrize("summary", [{}, {"status": "failed", "error": "x"}, {"status": "published", "sections": {}}])
-def test_a_summary_that_lacks_what_newer_ones_have_is_still_a_page(summary: dict[str, Any]) -> None:
+def test_a_summary_of_an_earlier_version_is_shown(summary: dict[str, Any]) -> None:
     assert "<h1>" in rendered(summary)
 
 
-def test_every_run_leaves_its_page_beside_its_summary(site: TestSite) -> None:
+def test_every_run_writes_its_report_page_next_to_its_summary(site: TestSite) -> None:
     site.section("products", pages(100))
     first = site.night(1)
     assert "<h1>Published</h1>" in page_of(site, first.run.run_id)
@@ -308,7 +308,7 @@ def test_every_run_leaves_its_page_beside_its_summary(site: TestSite) -> None:
     assert "<h1>Dry run: a gate would refuse this run</h1>" in page_of(site, site.night(4, dry_run=True).run.run_id)
 
 
-def test_the_page_shows_what_the_engines_answered_later(site: TestSite) -> None:
+def test_the_report_page_shows_later_answers_of_engines(site: TestSite) -> None:
     site.section("products", pages(100))
     done = site.night(1)
     answer = Answered("indexnow", "refused", 0, "the key is wrong")
@@ -330,7 +330,7 @@ def test_duplicates_are_counted_and_sampled_within_and_across_sections(site: Tes
     assert f"{other} 1 {ORIGIN}/p/000005" in text
 
 
-def test_clusters_that_are_not_whole_are_in_summary_and_page(site: TestSite) -> None:
+def test_incomplete_clusters_are_in_summary_and_page(site: TestSite) -> None:
     rows = [{"loc": f"/{tag}/{n}", "sku": str(n), "lang": tag} for n in range(5) for tag in ("de", "en")]
     rows += [{"loc": "/de/alone", "sku": "alone", "lang": "de"}, {"loc": "/en/twice", "sku": "0", "lang": "en"}]
     site.section("products", rows, alternates={"group": "sku", "hreflang": "lang"})
@@ -346,7 +346,7 @@ def test_clusters_that_are_not_whole_are_in_summary_and_page(site: TestSite) -> 
     assert f"needs no links 1 {ORIGIN}/de/alone" in text
 
 
-def test_no_secret_comes_into_summary_or_page(site: TestSite) -> None:
+def test_no_secret_is_in_summary_or_page(site: TestSite) -> None:
     secret = "0123456789abcdef0123456789abcdef"
     site.environment.environ["INDEXNOW_KEY"] = secret  # type: ignore[index]  # the fixture's own dict
     site.keys["ping"] = {"indexnow": {"key": "${INDEXNOW_KEY}"}}
@@ -357,7 +357,7 @@ def test_no_secret_comes_into_summary_or_page(site: TestSite) -> None:
         assert secret.encode() not in path.read_bytes(), path.name
 
 
-def test_compiled_templates_are_kept_where_python_keeps_modules_and_one_that_is_broken_is_made_again(
+def test_compiled_templates_are_cached_like_modules_and_broken_ones_recompiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)

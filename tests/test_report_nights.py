@@ -1,4 +1,4 @@
-"""The report beside earlier ones: pictures of the last runs, what is usual, and the ways from page to page."""
+"""The report next to earlier ones: charts of the last runs, usual ranges, and links between the pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rendered(around: Around, **more: Any) -> str:
     return report.render(decode(Summary, summary_of(**{**more, "run_id": own}), "summary.json"), around)
 
 
-def test_the_counts_of_a_run_are_added_up_once() -> None:
+def test_the_counts_of_a_run_are_added_once() -> None:
     run = attempt(1, sections={"products": Counts(listed=2), "news": Counts(listed=3), "recent": Counts(listed=9)})
     views = replace(run, views=("recent",))
     assert (run.total.listed, views.total.listed) == (14, 5)
@@ -62,7 +62,7 @@ def test_the_counts_of_a_run_are_added_up_once() -> None:
 # --- what is usual ------------------------------------------------------------------------------------
 
 
-def test_thirty_runs_are_shown_with_what_is_usual() -> None:
+def test_thirty_runs_are_shown_with_the_usual_ranges() -> None:
     page = Page(rendered(Around(runs())))
     assert "listed 1,030 usually 1,001 to 1,029" in page.text
     assert "added 10 usually 10 to 12" in page.text
@@ -75,25 +75,25 @@ def test_thirty_runs_are_shown_with_what_is_usual() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"), [(700, "unusually few"), (1_400, "unusually many"), (1_035, ""), (990, "")]
 )
-def test_a_run_that_is_unlike_the_others_says_so(listed: int, said: str) -> None:
+def test_an_unusual_run_is_marked(listed: int, said: str) -> None:
     text = Page(rendered(Around(runs(attempt(30, listed))))).text
     found = re.search(r"listed [0-9,]+ (unusually \w+)?", text)
     assert found
     assert (found[1] or "") == said
 
 
-def test_a_few_runs_have_no_usual_values() -> None:
+def test_there_are_no_usual_ranges_for_a_few_runs() -> None:
     text = Page(rendered(Around(runs(count=5)))).text
     assert "usually" not in text.replace("what it usually takes", "").replace("usually relative", "")
 
 
-def test_a_run_alone_has_no_pictures() -> None:
+def test_a_single_run_has_no_charts() -> None:
     page = Page(rendered(Around([attempt(1)])))
     assert "Is this normal?" not in page.text
     assert not page.tags("svg")
 
 
-def test_reasons_engines_and_stages_are_shown_over_time() -> None:
+def test_charts_show_reasons_engines_and_stages_over_time() -> None:
     google = {"indexes": {"https://shop.example/sitemap.xml": {"errors": 3, "warnings": 0}}}
     answer = {"search_console": Answered("search_console", "accepted", 1, "", google)}
     late = {"search_console": Answered("search_console", "unavailable", 0, "")}
@@ -109,7 +109,7 @@ def test_reasons_engines_and_stages_are_shown_over_time() -> None:
     assert "render 1 h 6 min 2.0 s" in page.text  # what it took, and what it usually takes
 
 
-def test_the_figures_behind_the_pictures_are_a_table_with_ways_to_the_other_pages() -> None:
+def test_the_numbers_behind_charts_are_a_table_with_links_to_other_runs() -> None:
     page = Page(rendered(Around(runs(count=4), earlier="E", later="L")))
     ways = [link["href"] for link in page.tags("a") if str(link["href"]).startswith("../")]
     assert ways[:4] == ["../E/report.html", "../L/report.html", "../latest.html", "../index.html"]
@@ -120,7 +120,7 @@ def test_the_figures_behind_the_pictures_are_a_table_with_ways_to_the_other_page
 # --- pages and files ----------------------------------------------------------------------------------
 
 
-def test_ages_of_dates_and_fill_of_files_are_shown(tmp_path: Path) -> None:
+def test_charts_show_the_age_of_dates_and_the_fill_of_files(tmp_path: Path) -> None:
     site = TestSite(tmp_path)
     days = [0] * 10 + [5] * 20 + [200] * 60 + [2_000] * 10
     rows = [
@@ -150,7 +150,7 @@ def reports(site: TestSite) -> Path:
 
 
 def ways(path: Path) -> dict[str, str]:
-    """The links of a page to other pages of runs, by their words; each leads to a file."""
+    """Return the links of a page to other pages of runs, by their text; each leads to a file."""
     text = path.read_text()
     nav = text[text.index("<nav") : text.index("</nav>")] if "<nav" in text else ""
     found = dict(re.findall(r'<a href="([^"]+)">([^<]+)</a>', nav))
@@ -159,7 +159,7 @@ def ways(path: Path) -> dict[str, str]:
     return {words: way for way, words in found.items()}
 
 
-def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
+def test_the_report_links_to_earlier_and_later_runs(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first, second = site.night(1).run.run_id, site.night(2).run.run_id
     site.export("products", pages(10))
@@ -177,7 +177,7 @@ def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
     assert (folder / first / "report.html").read_text().count(second) == 1  # its nights are those up to its own
 
 
-def test_a_dry_run_is_beside_its_own_page_alone(tmp_path: Path) -> None:
+def test_a_dry_run_is_shown_only_on_its_own_page(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first = site.night(1).run.run_id
     site.export("products", pages(110))
@@ -188,7 +188,7 @@ def test_a_dry_run_is_beside_its_own_page_alone(tmp_path: Path) -> None:
     assert ways(folder / third / "report.html")["Earlier run"] == f"../{first}/report.html"
 
 
-def test_the_page_of_all_runs_has_those_that_failed_too(tmp_path: Path) -> None:
+def test_the_page_of_all_runs_includes_failed_ones(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first = site.night(1).run.run_id
     (site.folder / "products.csv").unlink()
@@ -240,7 +240,7 @@ def test_a_forgotten_url_is_in_no_page(tmp_path: Path) -> None:
         assert told[0] not in path.read_text(), path
 
 
-def test_every_page_stays_small(tmp_path: Path) -> None:
+def test_every_report_page_stays_small(tmp_path: Path) -> None:
     many = {f"section_{n}": Counts(extracted=10**9, listed=10**9, rejected=5) for n in range(50)}
     shown = [attempt(n, sections=many, rejected={name: {f"reason {n}": 1} for name in many}) for n in range(1, 31)]
     assert len(rendered(Around(shown), sections={name: vars(count) for name, count in many.items()})) < 1_000_000
@@ -252,7 +252,7 @@ def test_every_page_stays_small(tmp_path: Path) -> None:
 
 
 def everything(text: str) -> tuple[str, str]:
-    """The page of a run and that of all runs, with this text wherever text can stand."""
+    """Return the page of a run and that of all runs, with this text everywhere."""
     name = f"products{text}"
     shown = [
         attempt(
@@ -278,7 +278,7 @@ def everything(text: str) -> tuple[str, str]:
 @pytest.mark.thorough
 @needs_browser
 @pytest.mark.parametrize("which", [0, 1], ids=["run", "index"])
-def test_hostile_text_does_nothing_in_a_real_browser(which: int) -> None:
+def test_hostile_text_is_harmless_in_a_real_browser(which: int) -> None:
     seen = look(everything(HOSTILE)[which])
     assert (seen.scripts, seen.images, seen.frames, seen.loaded) == (0, 0, 0, [])
     assert '<script>alert("1")</script>' in seen.text

@@ -1,4 +1,4 @@
-"""The page of all sites: what it says of each, and how it looks."""
+"""The page of all sites: its content and its appearance."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows(page: str) -> list[str]:
     return [" ".join(html.unescape(row).split()) for row in found]
 
 
-def test_sites_that_need_a_look_come_first() -> None:
+def test_sites_that_need_attention_come_first() -> None:
     page = render_sites(
         [
             line("calm", run(1)),
@@ -43,19 +43,19 @@ def test_sites_that_need_a_look_come_first() -> None:
     assert '<header class="bad">' in page
 
 
-def test_a_line_has_the_public_urls_the_change_of_the_last_run_and_when_the_next_comes() -> None:
+def test_a_line_has_public_urls_the_last_change_and_the_next_run() -> None:
     good = run(2, 1_200, added=250, changed=3, removed=50)
     (row,) = rows(render_sites([line("shop", run(1), good, next_run="2026-11-03T02:00:00Z")]))
     assert row == ("shop https://shop.example published 2026-11-02 02:00 UTC 1,200 +250 ~3 −50 2026-11-03 02:00 UTC")
 
 
-def test_a_refused_run_leaves_the_urls_as_they_are_public_and_shows_no_change() -> None:
+def test_a_refused_run_shows_the_published_urls_and_no_change() -> None:
     refused = run(2, 10, "refused", removed=990)
     (row,) = rows(render_sites([line("shop", run(1), refused, error="Refused: shop would drop 990 of 1,000 URLs")]))
     assert row == "shop https://shop.example refused shop would drop 990 of 1,000 URLs 2026-11-02 02:00 UTC 1,000"
 
 
-def test_what_cannot_be_read_is_said_once_with_the_names_of_its_sites() -> None:
+def test_an_unreadable_state_folder_is_reported_once_with_its_sites() -> None:
     unread = [SiteLine(name, "", "success", note="s3://x answered 403") for name in ("a", "b")]
     page = render_sites(unread)
     assert rows(page) == ["a success not read", "b success not read"]
@@ -63,7 +63,7 @@ def test_what_cannot_be_read_is_said_once_with_the_names_of_its_sites() -> None:
     assert "<strong>a, b</strong>" in page
 
 
-def test_what_a_source_or_a_person_wrote_is_shown_as_text() -> None:
+def test_text_of_sources_and_people_is_escaped() -> None:
     evil = '<img src=x onerror="alert(1)">'
     for page in (render_sites([line("shop", run(1), error=evil, note=evil)]), render_note(evil, evil, evil)):
         assert "<img" not in page
@@ -71,7 +71,7 @@ def test_what_a_source_or_a_person_wrote_is_shown_as_text() -> None:
 
 @pytest.mark.thorough
 @needs_browser
-def test_the_page_fits_a_phone_and_has_a_dark_look() -> None:
+def test_the_page_of_all_sites_fits_a_phone_and_has_a_dark_mode() -> None:
     page = render_sites([line(f"site-{n}", *(run(day, 900 + n * day) for day in range(1, 31))) for n in range(5)])
     light, dark = look(page, width=PHONE), look(page, width=1200, dark=True)
     assert light.width <= light.window

@@ -1,4 +1,4 @@
-"""Rows that stay in memory between transform and render: what is found of a stretch, and what does not fit."""
+"""Rows that stay in memory between transform and render: lookups of ranges, and rows that don't fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table(locs: list[str]) -> pa.Table:
 @given(
     st.lists(LOCS, min_size=1, max_size=4), st.text("ab/-0", max_size=4), st.text("ab/-0", max_size=4), st.booleans()
 )
-def test_of_any_stretch_the_rows_are_found(batches: list[list[str]], low: str, high: str, compiled: bool) -> None:
+def test_rows_of_any_range_are_found_in_memory(batches: list[list[str]], low: str, high: str, compiled: bool) -> None:
     resident = Resident(1 << 20)
     bounds = f"https://shop.example/{low}" if low else "", f"https://shop.example/{high}" if high else None
     with nullcontext() if compiled else kernels.without():
@@ -54,7 +54,7 @@ def test_of_any_stretch_the_rows_are_found(batches: list[list[str]], low: str, h
         assert list(resident.rows("another", *bounds)) == []
 
 
-def test_sections_stay_as_far_as_there_is_room_and_none_by_half() -> None:
+def test_a_section_is_in_memory_completely_or_not_at_all() -> None:
     resident = Resident(1_000)
     assert resident.admits("first", 600)
     assert not resident.admits("second", 600)
@@ -69,7 +69,7 @@ def test_sections_stay_as_far_as_there_is_room_and_none_by_half() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 30_000, 10**9], ids=["files", "some of both", "memory"])
-def test_where_rows_stay_makes_no_difference(
+def test_published_files_do_not_depend_on_whether_rows_stay_in_memory(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     def published(folder: str) -> dict[str, bytes]:
@@ -88,7 +88,7 @@ def test_where_rows_stay_makes_no_difference(
 
 
 @pytest.mark.parametrize("room", [0, 10**9], ids=["files", "memory"])
-def test_a_window_of_which_all_rows_are_gone_is_one_without_files(
+def test_a_window_whose_rows_are_all_gone_has_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     monkeypatch.setattr(limits, "WINDOW_ROWS", 1_000)

@@ -1,4 +1,4 @@
-"""What the state remembers and what it forgets: nothing that anything refers to, everything else in time."""
+"""What the state keeps and deletes: nothing that is referred to is deleted, everything else is eventually."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEEP = 3
 
 
 class Site(TestSite):
-    """A site on a clock of its own."""
+    """A site with its own clock."""
 
     def __init__(self, folder: Path, **keys: Any) -> None:
         super().__init__(folder, site="http://127.0.0.1:9", **keys)
@@ -53,7 +53,7 @@ class Site(TestSite):
         return {stat.key for stat in self.state().storage.list(prefix)}
 
     def chain(self) -> list[Manifest]:
-        """The manifests from the current one back, until one is gone."""
+        """Return the manifests from the current one back, until one is missing."""
         state, found = self.state(), []
         key = state.current().manifest
         while key is not None and state.storage.stat(key) is not None:
@@ -65,17 +65,17 @@ class Site(TestSite):
 
 
 def snapshots(manifest: Manifest) -> set[str]:
-    """Every snapshot that a manifest names, wherever in it."""
+    """Return every snapshot that a manifest names."""
     return {part for part in json.dumps(encode(manifest)).split('"') if part.startswith("state/snapshots/")}
 
 
 def recent(manifest: Manifest) -> dict[str, str]:
-    """The files of recent pages that a manifest names, with their content's hash."""
+    """Return the files of recent changes that a manifest names, with the hash of their content."""
     return {entry.file.key: entry.file.sha256 for entry in manifest.entries if entry.section != "a"}
 
 
 class Nights(RuleBasedStateMachine):
-    """Nights, dry and refused runs, deaths and rollbacks, with days between them."""
+    """Runs, dry and refused runs, deaths and rollbacks, with days between them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Nights(RuleBasedStateMachine):
         return self.site.manifest().listed
 
     def export(self, variant: int) -> None:
-        """One of several sources: some rows more, some others changed."""
+        """Return one of several sources: some additional rows, some changed ones."""
         rows = pages(40 + variant, title=lambda n: f"{n}-{variant if n % 7 == variant % 7 else 0}")
         self.site.export("a", rows[variant % 4 :])
 
@@ -224,8 +224,8 @@ def site(tmp_path: Path) -> Site:
     return made
 
 
-def test_keep_counts_distinct_sets(site: Site) -> None:
-    """Nights that change only what the state keeps, another fingerprint say, make manifests but no other set."""
+def test_keep_counts_distinct_releases(site: Site) -> None:
+    """Runs that change only the state, for example another fingerprint, make manifests but no new release."""
     runs = []
     for count, columns in ((41, ["x"]), (42, ["x"]), (42, ["y"]), (42, ["x", "y"]), (42, ["y"])):
         site.section("a", pages(count, x="1", y="2"), shards=SMALL, lastmod={"fingerprint": columns})
@@ -238,7 +238,7 @@ def test_keep_counts_distinct_sets(site: Site) -> None:
     assert site.keys_under("state/manifest-") == {f"state/manifest-{run_id}.json" for run_id in kept}
 
 
-def test_a_dry_run_whose_base_is_no_longer_kept_was_overtaken(site: Site) -> None:
+def test_a_dry_run_whose_base_release_was_deleted_counts_as_overtaken(site: Site) -> None:
     site.export("a", pages(50))
     dry = site.go(dry_run=True).run.run_id
     site.pass_time(hours=100)
@@ -250,7 +250,7 @@ def test_a_dry_run_whose_base_is_no_longer_kept_was_overtaken(site: Site) -> Non
         publish_locally(site.load(), dry, site.environment, force=(), reason="test", adopt=False)
 
 
-def test_a_run_whose_state_is_deleted_under_it_says_so(site: Site) -> None:
+def test_a_run_whose_state_is_deleted_meanwhile_reports_it(site: Site) -> None:
     site.export("a", pages(50))
     dry = site.go(dry_run=True).run
     before = site.public().objects()
@@ -262,7 +262,7 @@ def test_a_run_whose_state_is_deleted_under_it_says_so(site: Site) -> None:
 
 
 def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -> None:
-    """It would take what that one staged for its own: a dry run of before, with the clock at the same time."""
+    """It would reuse the staging of the other run: an earlier dry run, with the clock at the same time."""
     second, _, number = site.manifest().run_id.rpartition("-")
     taken = [f"{second}-{int(number, 16) + n:04x}" for n in range(1, 300)]
     for run_id in taken:
@@ -274,8 +274,8 @@ def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -
     assert ids == sorted(set(ids))
 
 
-def test_a_larger_keep_brings_back_whole_sets_only(site: Site) -> None:
-    """A set of old snapshots that was published again today is not kept, and yet it is in the chain."""
+def test_a_larger_keep_restores_only_complete_releases(site: Site) -> None:
+    """A release of old snapshots that was published again today is not kept, but it is in the chain."""
     first = site.manifest().run_id
     site.pass_time(days=3)
     site.export("a", pages(50))
@@ -289,7 +289,7 @@ def test_a_larger_keep_brings_back_whole_sets_only(site: Site) -> None:
         assert snapshots(site.state().manifest(layout.manifest(each.run_id))) <= site.keys_under("state/")
 
 
-def test_what_nothing_refers_to_is_gone_in_time(site: Site) -> None:
+def test_unreferenced_files_are_deleted_eventually(site: Site) -> None:
     for count in (50, 60, 70):
         site.export("a", pages(count))
         site.go()
@@ -304,7 +304,7 @@ def test_what_nothing_refers_to_is_gone_in_time(site: Site) -> None:
     assert not {key for key in site.keys_under("runs/") if site.clock.time - FIRST_NIGHT < timedelta(days=14)}
 
 
-def test_a_refused_run_can_be_published_days_later_though_others_have_run(site: Site) -> None:
+def test_a_refused_run_can_be_published_days_later_despite_unchanged_runs(site: Site) -> None:
     site.keys["sections"]["a"]["gates"] = {"max_drop": 0.1}
     site.export("a", pages(30, lastmod="2026-10-01"))
     refused = site.go()
@@ -325,7 +325,7 @@ def test_a_refused_run_can_be_published_days_later_though_others_have_run(site: 
     assert snapshots(site.manifest()) <= site.keys_under("state/")
 
 
-def test_retired_files_go_after_two_days_and_only_if_they_are_still_ours(site: Site) -> None:
+def test_retired_files_are_deleted_after_two_days_unless_others_changed_them(site: Site) -> None:
     public = site.folder / "public"
     site.export("a", pages(12))
     site.go()
@@ -355,7 +355,7 @@ def test_the_first_run_of_a_site_can_be_published_days_after_it_was_shown(tmp_pa
     assert site.keys_under("state/snapshots/") == snapshots(site.manifest())
 
 
-def test_a_publish_whose_intent_is_gone_is_reported_with_what_to_do(site: Site) -> None:
+def test_a_lost_intent_is_reported_with_what_to_do(site: Site) -> None:
     storage = site.state().storage
     current = replace(site.state().current(), pending="state/intent-20261101T020000Z-aaaa.json")
     put_document(storage, layout.CURRENT, current)
@@ -366,8 +366,8 @@ def test_a_publish_whose_intent_is_gone_is_reported_with_what_to_do(site: Site) 
         site.go()
 
 
-def test_a_run_whose_snapshots_were_forgotten_is_refused(site: Site) -> None:
-    """Nobody should remove them; should it happen, no manifest comes to name what is not there."""
+def test_a_run_whose_snapshots_were_deleted_cannot_be_published(site: Site) -> None:
+    """Nobody should delete them; if it happens, no manifest names missing files."""
     site.export("a", pages(60))
     dry = site.go(dry_run=True)
     site.pass_time(days=2)

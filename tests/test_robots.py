@@ -1,4 +1,4 @@
-"""Which URLs a robots.txt disallows, and our block in it."""
+"""Which URLs a robots.txt disallows, and the managed block in it."""
 
 import pyarrow as pa
 import pytest
@@ -28,7 +28,7 @@ def test_the_longest_rule_wins_and_allow_wins_a_tie():
     assert asked(text, ["/", "/a", "/a/b", "/a/b/c", "/d", "/x/a"]) == [False, True, False, True, False, False]
 
 
-def test_wildcards_and_ends_are_known():
+def test_wildcards_and_end_anchors_are_supported():
     text = "User-agent: *\nDisallow: /*?sort=\nDisallow: /*.pdf$\nDisallow: *print\n"
     assert asked(text, ["/a?sort=1", "/a?b&sort=1", "/a.pdf", "/a.pdf?x", "/x/print"]) == [
         True,
@@ -39,7 +39,7 @@ def test_wildcards_and_ends_are_known():
     ]
 
 
-def test_only_the_group_of_the_agent_counts():
+def test_only_the_group_of_the_agent_applies():
     text = "User-agent: GPTBot\nUser-agent: Other\nDisallow: /\n\nUser-agent: *\nDisallow: /b\n"
     text += "\nUser-agent: Googlebot\nDisallow: /c\n"
     assert asked(text, ["/a", "/b", "/c"]) == [False, True, False]
@@ -53,13 +53,13 @@ def test_an_empty_disallow_allows_all_but_ends_the_list_of_agents():
     assert asked(text, ["/x", "/y"], "a") == [False, False]
 
 
-def test_rules_in_unicode_and_with_escapes_meet_canonical_urls():
+def test_rules_in_unicode_and_with_escapes_match_canonical_urls():
     text = "User-agent: *\nDisallow: /каталог/\nDisallow: /a%2cb\nDisallow: /c,d\nDisallow: /%7eu\nDisallow: /e%2ff\n"
     paths = ["/%D0%BA%D0%B0%D1%82%D0%B0%D0%BB%D0%BE%D0%B3/x", "/a,b", "/a%2Cb", "/c%2Cd", "/~u", "/e%2Ff", "/e/f"]
     assert asked(text, paths) == [True, True, True, True, True, True, False]
 
 
-def test_no_rules_disallow_nothing_and_a_null_is_not_disallowed():
+def test_without_rules_nothing_is_disallowed_and_nulls_never_are():
     locs = pa.array([f"{SITE}/a", None, f"{SITE}/b"])
     assert robots.disallowed(locs, b"").to_pylist() == [False] * 3
     assert robots.disallowed(locs, b"User-agent: *\nDisallow: /\n").to_pylist() == [True, False, True]
@@ -69,13 +69,13 @@ def test_no_rules_disallow_nothing_and_a_null_is_not_disallowed():
     assert rules.disallowed(pa.array([], pa.string())).to_pylist() == []
 
 
-def test_robots_txt_in_another_encoding_is_read_as_far_as_it_goes():
+def test_robots_txt_in_another_encoding_is_read_as_far_as_possible():
     text = "User-agent: *\nDisallow: /caf\xe9\nDisallow: /b\n".encode("latin-1")
     assert robots.disallowed(pa.array([f"{SITE}/b", f"{SITE}/c"]), text).to_pylist() == [True, False]
 
 
 @pytest.mark.parametrize("value", ["/%", "/%4", "/%zz", "/*%$"])
-def test_a_percent_sign_that_escapes_nothing_is_meant_as_itself(value):
+def test_an_incomplete_percent_escape_is_a_literal_percent_sign(value):
     text = f"User-agent: *\nDisallow: {value}\n".encode()
     here = f"{SITE}{value.replace('%', '%25').strip('*$').replace('/*', '/a')}"
     locs = [here, f"{SITE}/%2B", f"{SITE}/a"]
@@ -85,7 +85,7 @@ def test_a_percent_sign_that_escapes_nothing_is_meant_as_itself(value):
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
-def test_only_line_ends_end_a_line(mark):
+def test_only_cr_and_lf_end_a_line(mark):
     text = f"User-agent: *\n# a{mark}Disallow: /a{mark}Sitemap: {SITE}/a.xml\rDisallow: /b\r\nDisallow: /c\n"
     locs = pa.array([f"{SITE}/{name}" for name in "abcd"])
     assert robots.disallowed(locs, text.encode()).to_pylist() == [False, True, True, False]
@@ -132,7 +132,7 @@ RULES = b"User-agent: *\nDisallow: /x\n"
         (b"  # sitemap_etl shop begin  \r\n  # sitemap_etl shop end\r\n", BLOCK.replace(b"\n", b"\r\n")),
     ],
 )
-def test_the_block_is_put_in_and_the_rest_stays(existing, wanted):
+def test_the_managed_block_is_inserted_and_the_rest_stays(existing, wanted):
     got = robots.with_block(existing, "shop", LOCS)
     assert got == wanted
     assert robots.with_block(got, "shop", LOCS) == got
@@ -146,7 +146,7 @@ pieces = st.lists(st.sampled_from(PIECES), max_size=10).map(b"".join)
 
 
 @given(st.booleans(), pieces, st.lists(st.sampled_from(LOCS), min_size=1, max_size=2, unique=True))
-def test_putting_a_block_in_and_taking_it_out_gives_the_same_bytes(bom, existing, locs):
+def test_inserting_and_removing_the_block_restores_the_bytes(bom, existing, locs):
     existing = (BOM if bom else b"") + existing
     put = robots.with_block(existing, "a", locs)
     assert robots.without_block(put, "a") == existing
@@ -157,7 +157,7 @@ def test_putting_a_block_in_and_taking_it_out_gives_the_same_bytes(bom, existing
 
 
 @given(pieces)
-def test_blocks_of_several_names_do_not_touch_each_other(existing):
+def test_blocks_of_several_sites_are_independent(existing):
     assume(b"sitemap_etl b" not in existing)
     a = robots.with_block(existing, "a", LOCS[:1])
     both = robots.with_block(a, "b", LOCS[1:])
@@ -167,7 +167,7 @@ def test_blocks_of_several_names_do_not_touch_each_other(existing):
     assert set(LOCS) <= set(robots.sitemaps(both))
 
 
-def test_no_sitemaps_and_no_block_leave_the_file_alone():
+def test_without_sitemaps_and_block_the_file_is_unchanged():
     assert robots.with_block(RULES, "shop", []) == RULES
     assert robots.without_block(RULES, "shop") == RULES
 
@@ -176,7 +176,7 @@ def comment(size: int) -> bytes:
     return b"#" + b"x" * (size - 2) + b"\n"
 
 
-def test_a_block_that_would_not_be_read_goes_to_the_top():
+def test_a_block_beyond_the_read_limit_is_inserted_at_the_top():
     full = BOM + RULES + comment(limits.ROBOTS_BYTES)
     got = robots.with_block(full, "shop", LOCS)
     assert got == BOM + BLOCK + full[3:]
@@ -184,20 +184,20 @@ def test_a_block_that_would_not_be_read_goes_to_the_top():
     assert robots.without_block(got, "shop") == full
 
 
-def test_the_last_byte_that_is_read_is_still_the_end():
+def test_a_block_that_ends_at_the_read_limit_stays_at_the_end():
     fits = RULES + comment(limits.ROBOTS_BYTES - len(RULES) - len(BLOCK) + 1)
     assert robots.with_block(fits, "shop", LOCS) == fits + BLOCK
     over = RULES + comment(limits.ROBOTS_BYTES - len(RULES) - len(BLOCK) + 2)
     assert robots.with_block(over, "shop", LOCS) == BLOCK + over
 
 
-def test_a_block_that_grows_beyond_what_is_read_moves_to_the_top():
+def test_a_block_that_grows_beyond_the_read_limit_moves_to_the_top():
     at_end = robots.with_block(RULES + comment(limits.ROBOTS_BYTES - 140), "shop", LOCS[:1])
     assert at_end.startswith(RULES)
     assert robots.with_block(at_end, "shop", LOCS).startswith(BLOCK)
 
 
-def test_no_rule_is_pushed_out_of_what_is_read():
+def test_inserting_a_block_pushes_no_rule_beyond_the_read_limit():
     full = RULES + comment(limits.ROBOTS_BYTES - len(RULES) - 20) + b"Disallow: /secret\n"
     assert robots.unread_rules(full) == []
     with pytest.raises(Refused, match=r"push 1 rules out of what is read\. Shorten robots\.txt"):
@@ -207,7 +207,7 @@ def test_no_rule_is_pushed_out_of_what_is_read():
     assert robots.with_block(already, "shop", LOCS) == BLOCK + already
 
 
-def test_a_file_in_utf_16_is_left_alone():
+def test_a_file_in_utf_16_is_unchanged():
     with pytest.raises(Refused, match="UTF-16"):
         robots.with_block("User-agent: *\n".encode("utf-16"), "shop", LOCS)
 
@@ -215,7 +215,7 @@ def test_a_file_in_utf_16_is_left_alone():
 @pytest.mark.parametrize(
     ("name", "loc"), [("shop\nx", LOCS[0]), ("", LOCS[0]), ("shop", "https://a/\nDisallow: /"), ("shop", "")]
 )
-def test_only_single_lines_go_into_a_block(name, loc):
+def test_a_block_refuses_addresses_with_line_breaks(name, loc):
     with pytest.raises(ValueError, match="expected one line"):
         robots.with_block(RULES, name, [loc])
 
@@ -229,7 +229,7 @@ def test_sitemap_lines_are_found_whoever_wrote_them():
 
 
 @given(st.sampled_from([b"", b"User-agent: *\nDisallow: /x\n", b"User-agent: *\r\n", BOM + b"User-agent: *", b"a\rb"]))
-def test_a_mark_in_the_block_makes_other_bytes_and_goes_without_a_trace(existing: bytes):
+def test_a_fence_in_the_block_changes_the_bytes_and_can_be_removed(existing: bytes):
     plain = robots.with_block(existing, "shop", LOCS)
     marked = [robots.with_block(plain, "shop", LOCS, mark=mark) for mark in ("20261120T020000Z-7f3a", "other")]
     assert len({plain, *marked}) == 3
@@ -242,7 +242,7 @@ def test_a_mark_in_the_block_makes_other_bytes_and_goes_without_a_trace(existing
     assert robots.with_block(marked[0], "shop", LOCS, mark="other") == marked[1]
 
 
-def test_of_many_rows_and_many_rules_no_more_are_asked_than_allowed() -> None:
+def test_the_number_of_rule_evaluations_is_bounded() -> None:
     rules = robots.RobotsRules(
         b"User-agent: *\nDisallow: /\n" + b"".join(b"Disallow: /a%d*b$\n" % n for n in range(99))
     )

@@ -15,7 +15,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def allowed(text: str | bytes, path: str, agent: str = "*") -> bool:
-    """Return whether a path is allowed. Columns, single URLs and the referee agree."""
+    """Return whether a path is allowed. Columns, single URLs and the reference agree."""
     data = text.encode() if isinstance(text, str) else text
     found = not robots.disallowed(pa.array([SITE + path]), data, agent)[0].as_py()
     assert robots.CrawlRules(data).allows(SITE + path, agent) == found
@@ -48,7 +48,7 @@ def test_rules_before_any_agent_are_ignored_and_groups_of_one_agent_are_one():
     assert allowed(text, "/a", "baz")
 
 
-def test_an_own_group_replaces_everyones_rules_even_if_it_is_empty():
+def test_a_group_of_the_agent_replaces_the_general_group_even_if_it_is_empty():
     text = "User-agent: *\nDisallow: /\nUser-agent: foo\nDisallow:\nUser-agent: bar\n"
     assert [allowed(text, "/a", agent) for agent in ("*", "foo", "bar", "baz")] == [False, True, True, False]
 
@@ -105,7 +105,7 @@ def test_agents_are_product_tokens(line, agent, holds):
         ("Noindex: /a", False),
     ],
 )
-def test_misspelt_and_careless_lines(line, holds):
+def test_misspelled_and_malformed_lines_are_read_as_by_google(line, holds):
     assert allowed(f"User-agent: *\n{line}\n", "/a") is not holds
 
 
@@ -151,12 +151,12 @@ def test_the_longest_rule_decides(rules, path, wanted):
         ("/a%3cd", "/a%3Cd.html"),
     ],
 )
-def test_octets_outside_of_ascii_are_escaped_before_comparison(value, path):
+def test_non_ascii_bytes_are_escaped_before_comparison(value, path):
     assert not allowed(f"User-agent: *\nDisallow: {value}\n", path)
     assert allowed(f"User-agent: *\nDisallow: {value}/no\n", path)
 
 
-def test_a_delimiter_and_its_escape_are_different():
+def test_a_delimiter_differs_from_its_escape():
     assert allowed("User-agent: *\nDisallow: /*?\n", "/who%3F")
     assert not allowed("User-agent: *\nDisallow: /*?\n", "/who?a")
     assert allowed("User-agent: *\nDisallow: /a%2Fb\n", "/a/b")
@@ -165,13 +165,13 @@ def test_a_delimiter_and_its_escape_are_different():
 @pytest.mark.parametrize(
     ("value", "path"), [("/%7euser", "/~user"), ("/a%2Cb", "/a,b"), ("/a,b", "/a%2Cb"), ("/a b", "/a%20b")]
 )
-def test_other_escapes_are_compared_decoded_as_rfc_9309_has_it(value, path):
+def test_other_escapes_are_decoded_before_comparison_as_in_rfc_9309(value, path):
     text = f"User-agent: *\nDisallow: {value}\n".encode()
     assert robots.disallowed(pa.array([SITE + path]), text).to_pylist() == [True]
     assert not robots.CrawlRules(text).allows(SITE + path, "*")
 
 
-def test_single_urls_need_not_be_canonical():
+def test_single_urls_can_be_matched_in_any_spelling():
     rules = robots.CrawlRules("User-agent: *\nDisallow: /~ü\nDisallow: /?a\n".encode())
     assert not rules.allows(f"{SITE}/%7e\u00fc", "*")
     assert not rules.allows(f"{SITE}/~%c3%bc#top", "*")
@@ -186,14 +186,14 @@ def test_robots_txt_itself_is_always_allowed():
 
 
 @pytest.mark.parametrize("mark", [BOM, BOM[:2], BOM[:1], b""])
-def test_a_byte_order_mark_and_its_beginnings_are_skipped(mark):
+def test_a_complete_or_partial_byte_order_mark_is_skipped(mark):
     locs = pa.array([f"{SITE}/a"])
     assert robots.disallowed(locs, mark + b"User-agent: *\nDisallow: /a\n").to_pylist() == [True]
     assert robots.disallowed(locs, b"User-agent: *\n" + (mark or BOM) + b"Disallow: /a\n").to_pylist() == [False]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\n", "\r\r\n"])
-def test_lines_end_in_any_way(end):
+def test_all_line_endings_are_accepted(end):
     assert not allowed(end.join(["User-agent: *", "Disallow: /a", "Disallow: /b"]), "/b")
 
 
@@ -216,7 +216,7 @@ def test_lines_beyond_500_kib_are_not_read():
     assert robots.CrawlRules(head + b"##" + comment + rule).allows(f"{SITE}/private", "*")
 
 
-def test_a_delay_holds_for_the_agents_right_above_it():
+def test_a_crawl_delay_applies_to_the_agents_directly_above_it():
     text = b"User-agent: a\nUser-agent: b\nCrawl-delay: 20\nUser-agent: *\nCrawl-delay: 1.5\nDisallow: /x\n"
     rules = robots.CrawlRules(text)
     assert [rules.delay(agent) for agent in ("A", "b", "c")] == [20, 20, 1.5]
@@ -248,7 +248,7 @@ LINES = st.one_of(
     ),
     st.sampled_from(["*", "a", "bot", "other"]),
 )
-def test_every_row_gets_the_answer_of_the_referee(lines, paths, agent):
+def test_every_row_gets_the_same_answer_as_from_the_reference(lines, paths, agent):
     data = "\n".join(["User-agent: *", *lines]).encode()
     whole = ["/" + "".join(path) for path in paths]
     wanted = [not may_fetch(data, agent, path) for path in whole]
@@ -268,7 +268,7 @@ def test_every_row_gets_the_answer_of_the_referee(lines, paths, agent):
         (["Disallow: /" + "*ö" * 600 + "$"], set()),
     ],
 )
-def test_very_many_wildcards_are_matched(lines: list[str], refused: set[str]) -> None:
+def test_very_many_wildcards_are_matched_in_bounded_time(lines: list[str], refused: set[str]) -> None:
     paths = ["/ax7999by", "/x7998", "/" + "a" * 2_000, "/" + "(" * 500]
     text = "\n".join(["User-agent: *", *lines]).encode()
     found = robots.disallowed(pa.array([f"https://shop.example{path}" for path in paths]), text).to_pylist()

@@ -1,4 +1,4 @@
-"""Results of the rules change only under a new number, and a new number applies the rules to unchanged rows."""
+"""Results of the rules change only with their version, and a new version applies the rules to unchanged rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADVICE = (
 )
 
 
-def test_recorded_results_change_only_with_the_number_of_the_rules() -> None:
+def test_results_of_the_rules_change_only_with_the_version_of_the_rules() -> None:
     before = recorded()
     changed = differing(results(), before["sections"])
     assert not changed, "\n".join([*changed, ADVICE])
@@ -49,11 +49,11 @@ def test_a_result_that_differs_is_shown(kind: str) -> None:
 
 
 def raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on runs are by a release whose rules have another number."""
+    """Let all later runs have a new version of the rules."""
     monkeypatch.setattr(rules, "RULES", rules.RULES + 1)
 
 
-def test_another_number_applies_the_rules_to_files_with_the_same_rows(
+def test_another_version_of_the_rules_transforms_unchanged_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = TestSite(tmp_path)
@@ -67,7 +67,7 @@ def test_another_number_applies_the_rules_to_files_with_the_same_rows(
     assert [unchanged(number) for number in (4, 5, 6)] == [False, False, True]
 
 
-def test_another_number_applies_the_rules_to_rows_that_were_not_read(
+def test_another_version_of_the_rules_transforms_rows_of_the_mirror(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = of_pages(tmp_path)
@@ -80,7 +80,7 @@ def test_another_number_applies_the_rules_to_rows_that_were_not_read(
     assert [untouched(number) for number in (4, 5)] == [(), ("pages",)]
 
 
-def test_another_number_reads_the_same_version_of_a_table_again(
+def test_another_version_of_the_rules_reads_the_same_table_version_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Delta(str(tmp_path / "lake" / "pages"))

@@ -69,7 +69,7 @@ def test_the_gate_refuses_dates_of_one_batch_job_until_it_is_forced(tmp_path: Pa
     assert about_hours(forced) == []
 
 
-def test_the_gate_of_the_site_adds_up_its_sections(tmp_path: Path) -> None:
+def test_the_gate_of_the_site_adds_its_sections(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates={"max_same_hour": 0.5})
     for night, date in ((1, old), (2, loaded)):
         for name, start in (("a", 0), ("b", 2_000), ("c", 4_000)):
@@ -90,14 +90,16 @@ def test_the_gate_of_the_site_adds_up_its_sections(tmp_path: Path) -> None:
         (1_500, 1_500, lambda n: f"{LOAD - timedelta(minutes=n):%Y-%m-%dT%H:%M:%SZ}"),  # edits over a day
     ],
 )
-def test_ordinary_dates_pass(tmp_path: Path, gate: float | None, count: int, of: int, new: Any) -> None:
+def test_ordinary_dates_pass_the_gate_on_batch_dates(
+    tmp_path: Path, gate: float | None, count: int, of: int, new: Any
+) -> None:
     gates = {} if gate is None else {"max_same_hour": gate}
     done = redated(tmp_path, count, new, of, gates=gates).night(2)
     assert done.summary.status == "published", done.summary.error
     assert about_hours(done) == []
 
 
-def test_first_publications_pass(tmp_path: Path) -> None:
+def test_first_releases_pass_the_gate_on_batch_dates(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates={"max_same_hour": 0.5, "max_growth": 9})
     site.section("p", pages(2_000, lastmod=loaded))
     site.store.time = FIRST_NIGHT
@@ -108,8 +110,8 @@ def test_first_publications_pass(tmp_path: Path) -> None:
     assert about_hours(done) == []
 
 
-def test_fingerprints_and_views_pass(tmp_path: Path) -> None:
-    """A section that dates by content has the time of the run; a view shows dates of other sections again."""
+def test_fingerprints_and_views_pass_the_gate_on_batch_dates(tmp_path: Path) -> None:
+    """A section with fingerprints has the time of the run; a view repeats dates of other sections."""
     rule = {"fingerprint": ["body"], "until_changed": "lastmod"}
     site = redated(tmp_path, 2_000, old, lastmod=rule, gates={"max_same_hour": 0.1})
     site.keys["gates"] = {"max_same_date": 1, "max_same_hour": 0.1}
@@ -121,7 +123,7 @@ def test_fingerprints_and_views_pass(tmp_path: Path) -> None:
     assert about_hours(done) == []
 
 
-def test_one_and_the_same_date_is_reported_once(tmp_path: Path) -> None:
+def test_one_date_for_all_pages_is_reported_by_one_gate_only(tmp_path: Path) -> None:
     done = redated(tmp_path, 2_000, lambda _: loaded(0)).night(2)
     assert [gate.name for gate in done.summary.gates if gate.status == "refused"] == [
         "p.max_same_date",
@@ -140,7 +142,7 @@ def texts(seconds: list[int]) -> pa.Array:
 
 
 @given(SECONDS)
-def test_the_densest_hour_is_that_of_all_sixty_minutes(seconds: list[int]) -> None:
+def test_the_densest_hour_can_begin_at_any_minute(seconds: list[int]) -> None:
     minutes = Counter(each // 60 for each in seconds)
     most = max((sum(minutes[begin + step] for step in range(60)) for begin in minutes), default=0)
     hour, count = Minutes.of(texts(seconds)).densest_hour()
@@ -151,7 +153,7 @@ def test_the_densest_hour_is_that_of_all_sixty_minutes(seconds: list[int]) -> No
 
 
 @given(st.lists(SECONDS, max_size=5))
-def test_counts_of_parts_add_up_to_those_of_the_whole(parts: list[list[int]]) -> None:
+def test_counts_per_minute_of_parts_add_up_to_the_whole(parts: list[list[int]]) -> None:
     whole = Minutes.of(texts([each for part in parts for each in part]))
     found = sum((Minutes.stored(Minutes.of(texts(part)).to_store()) for part in parts), Minutes.none())
     assert found == whole
@@ -165,7 +167,7 @@ def test_dates_without_time_and_nulls_are_not_counted() -> None:
     assert Minutes.none() != Counter()
 
 
-def test_counts_are_bounded_and_lack_little_of_the_densest_hour() -> None:
+def test_bounded_counts_still_find_the_densest_hour() -> None:
     """20,000 dates in as many minutes, and 20,000 within 17 minutes."""
     spread = [n * 60 for n in range(20_000)]
     batch = [7_000_000 + n % 1_020 for n in range(20_000)]

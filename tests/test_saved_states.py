@@ -26,7 +26,7 @@ def written(site: SavedSite, night: int) -> tuple[str, set[str]]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_saved_state_is_continued(tmp_path: Path, name: str) -> None:
+def test_a_saved_state_of_an_earlier_version_is_continued(tmp_path: Path, name: str) -> None:
     site = saved(tmp_path, name)
     if name == "interrupted":
         copy = "sitemap-goods-00002.xml.gz"  # of a file, for the time in which two files exchange pages

@@ -1,4 +1,4 @@
-"""When a site's DAG runs: cron expressions that Airflow takes, those that never match, and what else it can't do."""
+"""When a site's DAG runs: accepted cron expressions, those that never match, and others that Airflow can't run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.site_files import MINIMAL, loaded, problems
         "0 0 30 2 mon#5",
     ],
 )
-def test_an_expression_that_never_matches_is_a_mistake_however_it_is_written(tmp_path, cron):
+def test_a_cron_expression_that_never_matches_is_an_error(tmp_path, cron):
     (told,) = problems(tmp_path, f"{MINIMAL}schedule: '{cron}'\n")
     assert told == "shop.yaml:6: schedule: the cron expression never matches: none of its months has such a day"
 
 
 @pytest.mark.parametrize("key", ["schedule: '{}'", "schedule: {{assets: x, or_cron: '{}'}}"])
 @pytest.mark.parametrize("days", ["mon#1,tue", "tue,mon#1", "mon#1,*"])
-def test_numbered_weekdays_can_not_be_beside_plain_ones(tmp_path, key, days):
+def test_numbered_weekdays_cannot_be_combined_with_plain_ones(tmp_path, key, days):
     (told,) = problems(tmp_path, f"{MINIMAL}{key.format(f'0 2 * * {days}')}\n")
     assert f'expected days of the week that all have a number, as in mon#1,tue#1, or none, got "{days}"' in told
 
@@ -57,13 +57,13 @@ def test_numbered_weekdays_can_not_be_beside_plain_ones(tmp_path, key, days):
         "@quarterly",
     ],
 )
-def test_an_expression_that_matches_is_taken_as_it_is(tmp_path, cron):
+def test_a_cron_expression_that_matches_is_accepted_unchanged(tmp_path, cron):
     assert loaded(tmp_path, f"{MINIMAL}schedule: '{cron}'\n").schedule == Schedule(cron=cron)
 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> str:
-    """Cron expressions, most of them about few days."""
+    """Cron expressions, most of them for few days."""
 
     def field(low: int, high: int, *others: str) -> str:
         one = st.integers(low, high)
@@ -84,7 +84,7 @@ def expressions(draw: st.DrawFn) -> str:
 
 
 @given(expressions())
-def test_what_is_taken_runs_and_nothing_else_is_refused(cron: str) -> None:
+def test_exactly_the_cron_expressions_that_airflow_can_run_are_accepted(cron: str) -> None:
     croniter = pytest.importorskip("croniter")  # Airflow's
     try:
         croniter.croniter(cron).get_next()
@@ -98,7 +98,7 @@ def test_what_is_taken_runs_and_nothing_else_is_refused(cron: str) -> None:
 
 
 @pytest.mark.parametrize("form", [Schedule, AssetSchedule])
-def test_what_only_airflow_finds_is_the_problem_of_that_site_alone(tmp_path, form) -> None:
+def test_a_schedule_error_found_only_by_airflow_affects_only_its_site(tmp_path, form) -> None:
     pytest.importorskip("airflow")
     from sitemap_etl.airflow.assets import problems_of
 
@@ -116,8 +116,8 @@ def test_what_only_airflow_finds_is_the_problem_of_that_site_alone(tmp_path, for
 
 
 @pytest.mark.parametrize("ago", [timedelta(minutes=2), timedelta(minutes=20)])
-def test_a_first_run_is_not_lost_where_its_file_is_read_again_as_its_minute_begins(tmp_path, ago) -> None:
-    """Airflow plans the next run of a site with each look at its file, and begins it some seconds after its time."""
+def test_a_first_run_is_not_lost_if_its_file_is_parsed_again_at_its_start_time(tmp_path, ago) -> None:
+    """Airflow plans the next run of a site whenever it parses its file, and starts it some seconds after its time."""
     pytest.importorskip("airflow")
     from airflow.serialization.encoders import coerce_to_core_timetable
     from airflow.timetables.base import TimeRestriction

@@ -63,7 +63,7 @@ def test_a_refusal_names_its_section_once(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "no key"])
-def test_a_section_that_is_kept_is_named_once(tmp_path: Path, kind: str) -> None:
+def test_a_message_about_a_kept_section_names_it_once(tmp_path: Path, kind: str) -> None:
     site = site_of(tmp_path, {"from": {"csv": "rows.csv"}})
     site.night(1)
     site.keys["sections"]["pages"] = {**SOURCES[kind], "on_error": "keep"}

@@ -1,4 +1,4 @@
-"""After a publish, what the public address serves is compared with what was put."""
+"""After a publish, the files at the public address are compared with the written ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sites import TestSite, pages
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[TestSite]:
-    """A site whose public folder is served on loopback, as a bucket behind a CDN would be."""
+    """A site whose public folder is served on loopback, like a bucket behind a CDN."""
     (tmp_path / "public").mkdir()
     handler = functools.partial(Quiet, directory=str(tmp_path / "public"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -50,7 +50,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def test_a_set_that_is_served_as_it_was_put_is_no_warning(served: TestSite) -> None:
+def test_a_release_that_is_served_as_written_causes_no_warning(served: TestSite) -> None:
     served.section("p", pages(5))
     assert served.night(1).summary.warnings == ()
 
@@ -58,7 +58,7 @@ def test_a_set_that_is_served_as_it_was_put_is_no_warning(served: TestSite) -> N
 @pytest.mark.parametrize(
     ("age", "shown"), [("", "an old page</html>'; published"), ("3600", ", 3600 s old by its Age")]
 )
-def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(
+def test_different_bytes_at_the_public_address_are_a_warning_that_shows_both(
     served: TestSite, monkeypatch: pytest.MonkeyPatch, age: str, shown: str
 ) -> None:
     monkeypatch.setattr(Quiet, "stale", b"<html>an old page</html>")
@@ -72,7 +72,7 @@ def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(
 
 @pytest.mark.parametrize("at", ["/elsewhere/", "/sitemaps/"])
 def test_an_address_that_answers_404_is_a_warning_that_names_it(served: TestSite, at: str) -> None:
-    """robots.txt names the index, so no other warning would."""
+    """robots.txt names the index, so that there is no other warning."""
     origin = served.keys["site"]
     (served.folder / "public" / "robots.txt").write_text(f"Sitemap: {origin}{at}sitemap.xml\n")
     served.keys["publish"] = {"to": "./files", "at": f"{origin}{at}"}
@@ -85,7 +85,7 @@ def test_an_address_that_answers_404_is_a_warning_that_names_it(served: TestSite
     assert all("publish: {check: false}" in w and str(served.folder / "files") in w for w in warnings)
 
 
-def test_an_address_that_is_gone_is_a_warning_too(served: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_answers_410_is_a_warning(served: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Quiet, "status", 410)
     served.section("p", pages(5))
     (warning,) = served.night(1).summary.warnings
@@ -93,7 +93,7 @@ def test_an_address_that_is_gone_is_a_warning_too(served: TestSite, monkeypatch:
 
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
-def test_an_address_that_asks_for_a_login_or_fails_is_no_warning(
+def test_an_address_that_requires_a_login_or_fails_is_not_a_warning(
     served: TestSite, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     monkeypatch.setattr(Quiet, "status", status)
@@ -113,7 +113,7 @@ def test_an_address_that_is_not_public_yet_is_not_requested(served: TestSite, mo
     assert asked[-2:] == ["/sitemap.xml", "/sitemap-p-00001.xml.gz"]
 
 
-def test_a_section_stays_unchanged_when_the_check_is_switched_off(served: TestSite) -> None:
+def test_a_section_stays_unchanged_when_the_check_of_served_files_is_switched_off(served: TestSite) -> None:
     served.section("p", pages(5))
     served.night(1)
     served.keys["publish"] = {"to": "./public", "check": False}

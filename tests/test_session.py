@@ -1,4 +1,4 @@
-"""A session of tests ends, whatever a test does to its process, and says which test it was."""
+"""A session of tests ends, whatever a test does to its process, and names that test."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_bad():
 def test_a_session_ends_with_the_name_of_the_test_that_killed_its_process_or_hangs(
     tmp_path: Path, test: str, said: str
 ) -> None:
-    """The options of `make test` and of pyproject.toml, with less patience."""
+    """The options of `make test` and of pyproject.toml, with shorter time limits."""
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(OTHERS if name > "a" else OTHERS + test + OTHERS.partition("\n")[2])
     options = ["2" if option == "auto" else option for option in SIDE_BY_SIDE]

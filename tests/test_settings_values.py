@@ -1,4 +1,4 @@
-"""Values of a site file that are taken as they stand, and those that could only fail later."""
+"""Values of a site file that are accepted unchanged, and those that are refused early."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_two_tables_that_differ_only_in_case_are_refused_with_both_names(tmp_pat
 # --- names of columns ---
 
 
-def test_the_name_of_a_column_is_kept_with_its_spaces(tmp_path: Path) -> None:
+def test_spaces_in_the_name_of_a_column_are_kept(tmp_path: Path) -> None:
     rules = """\
     from: {delta: ./table, key: "id ", filter: {" country": de}}
     columns: {loc: " url"}
@@ -59,7 +59,7 @@ def test_the_name_of_a_column_is_kept_with_its_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", ["lastmod: {column: ' '}", "columns: {loc: ''}", "lastmod: {newest_of: [a, ' ']}"])
-def test_a_blank_name_of_a_column_is_a_mistake(tmp_path: Path, rule: str) -> None:
+def test_a_blank_column_name_is_an_error(tmp_path: Path, rule: str) -> None:
     (told,) = problems(tmp_path, f"{MINIMAL}    {rule}\n")
     assert "expected text, got an empty value" in told
 
@@ -68,14 +68,14 @@ def test_a_blank_name_of_a_column_is_a_mistake(tmp_path: Path, rule: str) -> Non
 
 
 @pytest.mark.parametrize("written", ['"public,\\nmax-age=600"', "größer", "|\n    public,\n    max-age=600"])
-def test_a_header_is_one_line_of_ascii(tmp_path: Path, written: str) -> None:
+def test_a_header_must_be_one_line_of_ascii(tmp_path: Path, written: str) -> None:
     text = MINIMAL.replace("publish: ./public", f"publish:\n  to: ./public\n  cache_control: {written}")
     (told,) = problems(tmp_path, text)
     assert "publish.cache_control: expected one line of ASCII, such as public, max-age=600, got" in told
 
 
 @pytest.mark.parametrize("key", ["recent: 999999w", "recent: 3654d"])
-def test_a_duration_is_ten_years_at_most(tmp_path: Path, key: str) -> None:
+def test_a_duration_is_at_most_ten_years(tmp_path: Path, key: str) -> None:
     (told,) = problems(tmp_path, f"{MINIMAL}{key}\n")
     assert "recent: expected a duration of ten years (3653d) or less, got" in told
     assert loaded(tmp_path, f"{MINIMAL}recent: 3653d\n").recent == timedelta(days=3653)
@@ -85,7 +85,7 @@ def test_a_duration_is_ten_years_at_most(tmp_path: Path, key: str) -> None:
     "text",
     ["{csv: a.csv, expect: {wait: 999999w}}", "{database: c, query: SELECT 1, key: id, overlap: 999999w}"],
 )
-def test_a_margin_is_ten_years_at_most(tmp_path: Path, text: str) -> None:
+def test_a_duration_in_a_source_is_at_most_ten_years(tmp_path: Path, text: str) -> None:
     (told,) = problems(tmp_path, source(text))
     assert "expected a duration of ten years (3653d) or less" in told
 
@@ -102,7 +102,7 @@ def test_a_wait_of_days_is_reported_with_its_date(tmp_path: Path, wait: str, unt
 
 
 @pytest.mark.parametrize("hours", ["inf", "nan", "1e400", "1e300", "87673"])
-def test_the_age_of_a_run_is_ten_years_at_most(tmp_path: Path, hours: str) -> None:
+def test_the_maximum_age_of_a_run_is_at_most_ten_years(tmp_path: Path, hours: str) -> None:
     done = call("status", tmp_path / "shop.yaml", "--max-age", hours)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("--max-age: expected a number from 0 to 87,672, got ")
@@ -111,19 +111,19 @@ def test_the_age_of_a_run_is_ten_years_at_most(tmp_path: Path, hours: str) -> No
 @pytest.mark.parametrize(
     "encoding", ["punycode", "idna", "unicode_escape", "raw-unicode-escape", "undefined", "rot13", "base64"]
 )
-def test_an_encoding_is_one_that_files_are_written_in(tmp_path: Path, encoding: str) -> None:
+def test_an_encoding_must_be_one_for_text_files(tmp_path: Path, encoding: str) -> None:
     (told,) = problems(tmp_path, source(f"{{csv: a.csv, encoding: {encoding}}}"))
     assert "from.encoding: expected an encoding" in told
 
 
 @pytest.mark.parametrize("value", ["{de: 1}", "[de, [at]]", "[1, null]", "1e999"])
-def test_a_wrong_value_of_a_filter_is_reported_once_at_its_key(tmp_path: Path, value: str) -> None:
+def test_an_invalid_filter_value_is_reported_once_at_its_key(tmp_path: Path, value: str) -> None:
     (told,) = problems(tmp_path, source(f"{{delta: ./t, filter: {{country: {value}, active: true, size: [1, x]}}}}"))
     assert "from.filter.country: expected text, a number, true or false, or a list of these, got" in told
 
 
 @pytest.mark.parametrize("text", ["{csv: 's3://'}", "{parquet: [a, 's3://']}", "{delta: 's3://'}"])
-def test_an_address_without_a_bucket_is_a_mistake(tmp_path: Path, text: str) -> None:
+def test_an_s3_address_without_a_bucket_is_an_error(tmp_path: Path, text: str) -> None:
     (told,) = problems(tmp_path, source(text))
     assert "expected a bucket name after s3://" in told
 
@@ -132,7 +132,7 @@ def test_an_address_without_a_bucket_is_a_mistake(tmp_path: Path, text: str) -> 
 
 
 @pytest.mark.parametrize("key", ["unit: ms", "format: '%d.%m.%Y'"])
-def test_the_form_of_dates_needs_a_column_of_dates_beside_a_fingerprint(tmp_path: Path, key: str) -> None:
+def test_with_a_fingerprint_date_settings_require_a_date_column(tmp_path: Path, key: str) -> None:
     (told,) = problems(tmp_path, f"{MINIMAL}    lastmod: {{fingerprint: [title], {key}}}\n")
     name = key.partition(":")[0]
     assert f"pages.lastmod.{name}: is for the dates of `until_changed:`, which is missing" in told
@@ -141,12 +141,12 @@ def test_the_form_of_dates_needs_a_column_of_dates_beside_a_fingerprint(tmp_path
     assert loaded(tmp_path, f"{MINIMAL}    lastmod: {{fingerprint: [title], timezone: Europe/Berlin}}\n")
 
 
-def test_a_wrong_column_of_dates_is_the_only_mistake(tmp_path: Path) -> None:
+def test_an_invalid_date_column_is_the_only_reported_error(tmp_path: Path) -> None:
     (told,) = problems(tmp_path, f"{MINIMAL}    lastmod: {{fingerprint: [title], until_changed: 5, unit: ms}}\n")
     assert "until_changed: expected text, got 5" in told
 
 
-def test_a_symbolic_link_does_not_make_state_public(tmp_path: Path) -> None:
+def test_state_in_the_public_folder_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     sites = tmp_path / "sites"
     (sites / "public" / "state").mkdir(parents=True)
     (sites / "link").symlink_to("public/state")
@@ -159,7 +159,7 @@ def test_a_symbolic_link_does_not_make_state_public(tmp_path: Path) -> None:
     assert "publish" in told
 
 
-def test_a_wrong_argument_is_reported_by_the_name_that_the_help_has() -> None:
+def test_an_invalid_argument_is_reported_by_its_name_in_the_help() -> None:
     done = call("schema", "foo")
     assert (done.code, done.out) == (2, "")
     assert done.err == "site|check: expected one of site, check, got 'foo'. See sitemap-etl schema --help\n"

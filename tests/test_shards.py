@@ -1,4 +1,4 @@
-"""From a night's rows to files: which stay, which are written, where they are cut and what is merged."""
+"""From the rows of a run to files: which stay, which are written, where they are split and merged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENTRY = len("<url><loc>https://a.example/0000</loc><lastmod>2026-01-01</lastmod>
 
 
 def rows(numbers: Iterable[int], **columns: object) -> pa.Table:
-    """Pages /0000 … with equal entries; `columns`: number → value, None elsewhere, or one value for all."""
+    """Return pages /0000 … with equal entries; `columns`: number → value (None elsewhere), or one value for all."""
     numbers = sorted(numbers)
     given = {"lastmod": "2026-01-01"} | columns
     table = {name: [v.get(n) if isinstance(v, dict) else v for n in numbers] for name, v in given.items()}
@@ -46,13 +46,13 @@ def page(number: int) -> str:
 
 
 def bounds(limit: int, *, entries: float = 1_000_000, fill: float = 1.0) -> Shards:
-    """Files of so many rows, and of the bytes of so many entries beside the wrapper."""
+    """Return limits of this many rows, and of the bytes of this many entries."""
     return Shards.model_construct(rows=limit, bytes=int(entries * ENTRY) + urlset.WRAPPER_BYTES, fill=fill)
 
 
 @dataclass
 class Section:
-    """The published files of a section; `night` publishes anew, and says what it did to each file.
+    """The published files of a section; `night` publishes again, and returns what it did to each file.
 
     A file is its number and its pages, and "reused", "renewed" or "written".
     """
@@ -65,11 +65,11 @@ class Section:
     stripped: tuple[str, ...] = ()
 
     def listed(self) -> pa.Table:
-        """The published rows, without when they came."""
+        """Return the published rows, without the time of their addition."""
         return conform(self.known.drop_columns(["since"]), SNAPSHOT)
 
     def made(self, table: pa.Table, low: str = "", high: str | None = None) -> list[Shard]:
-        """The shards of a window; the known rows are those of the window."""
+        """Return the shards of a window; the known rows are those of the window."""
         locs = self.known.column("loc").to_pylist()
         inside = pa.array([low <= loc and (high is None or loc < high) for loc in locs], pa.bool_())
         known = self.known.filter(inside).combine_chunks()
@@ -123,7 +123,7 @@ def states(found: list[tuple[int, str, list[int]]]) -> list[tuple[int, str, int]
     return [(number, said, len(pages)) for number, said, pages in found]
 
 
-def test_a_first_run_is_cut_into_equal_files() -> None:
+def test_a_first_release_is_divided_into_equal_files() -> None:
     section = Section(bounds(10, fill=0.8))
     assert states(section.night(rows(range(25)))) == [
         (1, "written", 6),
@@ -134,12 +134,12 @@ def test_a_first_run_is_cut_into_equal_files() -> None:
     assert [shard.low for shard in Section(bounds(10, fill=0.8)).made(rows(range(25)))] == ["", *map(page, (6, 12, 18))]
 
 
-def test_a_run_without_rows_has_no_files() -> None:
+def test_a_section_without_rows_has_no_files() -> None:
     assert Section(bounds(10)).made(rows([])) == []
     assert published(10, range(5), range(5, 9)).made(rows([])) == []
 
 
-def test_a_file_whose_pages_are_as_they_were_stays() -> None:
+def test_a_file_with_unchanged_pages_is_reused() -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
     assert states(section.night(rows([*range(9), *range(20, 25)]))) == [
         (1, "reused", 5),
@@ -160,9 +160,7 @@ def test_a_file_whose_pages_are_as_they_were_stays() -> None:
     ],
     ids=["changed", "gone", "first gone", "last gone", "appended", "far behind"],
 )
-def test_a_file_of_which_a_page_changed_or_went_or_came_is_written_and_no_other(
-    numbers: list[int], dates: dict[int, str]
-) -> None:
+def test_only_files_with_added_changed_or_removed_pages_are_written(numbers: list[int], dates: dict[int, str]) -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
     found = section.night(rows(numbers, lastmod=dates))
     assert [(number, said) for number, said, _ in found] == [(1, "reused"), (2, "written"), (3, "reused")]
@@ -170,14 +168,14 @@ def test_a_file_of_which_a_page_changed_or_went_or_came_is_written_and_no_other(
     assert [r.low for r in section.ranges] == ["", page(5), page(20)]
 
 
-def test_a_file_of_which_no_page_is_left_goes_and_leaves_its_range_to_the_one_before_it() -> None:
+def test_the_range_of_a_file_without_pages_goes_to_the_file_before_it() -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
     found = section.night(rows([*range(5), *range(20, 25)]))
     assert states(found) == [(1, "reused", 5), (3, "reused", 5)]
     assert states(section.night(rows([*range(6), *range(20, 25)]))) == [(1, "written", 6), (3, "reused", 5)]
 
 
-def test_priority_and_changefreq_alone_write_no_file_and_stay_as_they_are_published() -> None:
+def test_changed_priority_or_changefreq_alone_writes_no_file() -> None:
     section = published(10, range(5), range(5, 9))
     both = {"priority": 9, "changefreq": "daily"}
     assert states(section.night(rows(range(9), **both))) == [(1, "reused", 5), (2, "reused", 4)]
@@ -187,21 +185,21 @@ def test_priority_and_changefreq_alone_write_no_file_and_stay_as_they_are_publis
     assert section.known.column("priority").to_pylist() == [None] * 5 + [9] * 4
 
 
-def test_what_only_the_snapshot_keeps_is_renewed_beside_a_file_that_stays() -> None:
+def test_a_changed_title_renews_the_snapshot_of_a_file_that_stays() -> None:
     section = published(10, range(5), range(5, 9))
     assert states(section.night(rows(range(9), title={6: "new"}))) == [(1, "reused", 5), (2, "renewed", 4)]
     assert states(section.night(rows(range(9), title={8: "new"}))) == [(1, "reused", 5), (2, "renewed", 4)]
     assert section.known.column("title").to_pylist() == [None] * 8 + ["new"]
 
 
-def test_a_file_that_outgrows_its_limit_is_cut_and_its_first_part_keeps_its_number() -> None:
+def test_a_file_over_its_limit_is_split_and_its_first_part_keeps_the_number() -> None:
     section = published(10, range(0, 20, 2), range(20, 25))
     found = section.night(rows([*range(0, 20, 2), 3, 5, *range(20, 25)]))
     assert states(found) == [(1, "written", 6), (3, "written", 6), (2, "reused", 5)]
     assert [r.low for r in section.ranges] == ["", page(8), page(20)]
 
 
-def test_pages_behind_the_last_one_of_a_full_file_get_files_of_their_own() -> None:
+def test_pages_after_the_last_one_of_a_full_file_get_new_files() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows(range(17)))
     assert states(found) == [(1, "reused", 5), (2, "reused", 10), (3, "written", 2)]
@@ -209,19 +207,19 @@ def test_pages_behind_the_last_one_of_a_full_file_get_files_of_their_own() -> No
     assert states(section.night(rows(range(18)))) == [(1, "reused", 5), (2, "reused", 10), (3, "written", 3)]
 
 
-def test_a_full_file_of_which_a_page_changed_while_others_came_behind_it_is_written_in_its_old_borders() -> None:
+def test_a_full_file_with_a_change_keeps_its_range_when_pages_are_appended() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows(range(17), lastmod={5: "2026-10-31"}))
     assert states(found) == [(1, "reused", 5), (2, "written", 10), (3, "written", 2)]
 
 
-def test_a_full_file_that_lost_a_page_while_others_came_behind_it_is_written() -> None:
+def test_a_full_file_that_lost_a_page_is_written_when_pages_are_appended() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows([*range(5), *range(6, 18)]))
     assert states(found) == [(1, "reused", 5), (2, "written", 9), (3, "written", 3)]
 
 
-def test_a_file_past_limits_that_are_lower_now_is_cut_though_nothing_changed() -> None:
+def test_an_unchanged_file_over_a_lowered_limit_is_split() -> None:
     section = published(10, range(10), range(10, 14))
     section.bounds = bounds(9)
     assert states(section.night(rows(range(14)))) == [(1, "written", 5), (3, "written", 5), (2, "reused", 4)]
@@ -250,10 +248,10 @@ def test_a_file_past_limits_that_are_lower_now_is_cut_though_nothing_changed() -
     ],
 )
 @pytest.mark.parametrize("by", ["rows", "bytes"])
-def test_a_file_that_is_written_and_nearly_empty_is_joined_to_the_neighbour_before_or_after_it(
+def test_a_nearly_empty_file_that_is_written_is_merged_with_a_neighbor(
     left: int, rest: int, right: int, merged: str, by: str
 ) -> None:
-    """Below a tenth of both limits, into one that both then fill to seven tenths at most."""
+    """Under a tenth of both limits, into one that both then fill to seven tenths at most."""
     files = range(left), range(1_000, 1_095), range(2_000, 2_000 + right)
     section = published(100, *files) if by == "rows" else published(10_000, *files, entries=100)
     found = states(section.night(rows([*range(left), *range(1_000, 1_000 + rest), *range(2_000, 2_000 + right)])))
@@ -269,7 +267,7 @@ def test_a_file_that_is_written_and_nearly_empty_is_joined_to_the_neighbour_befo
     assert {said for _, said, _ in again} == {"reused"}
 
 
-def test_a_nearly_empty_file_that_is_not_written_stays() -> None:
+def test_a_nearly_empty_unchanged_file_stays() -> None:
     section = published(100, range(20), range(1_000, 1_003), range(2_000, 2_020))
     numbers = [*range(20), *range(1_000, 1_003), *range(2_000, 2_020)]
     assert states(section.night(rows(numbers))) == [(1, "reused", 20), (2, "reused", 3), (3, "reused", 20)]
@@ -277,7 +275,7 @@ def test_a_nearly_empty_file_that_is_not_written_stays() -> None:
     assert states(section.night(changed)) == [(1, "written", 20), (2, "reused", 3), (3, "written", 20)]
 
 
-def test_nearly_empty_files_beside_each_other_become_one() -> None:
+def test_adjacent_nearly_empty_files_are_merged() -> None:
     section = published(100, range(50), range(1_000, 1_050), range(2_000, 2_050))
     assert states(section.night(rows([1, 1_001, 1_002, 2_001]))) == [(3, "written", 4)]
     section = published(100, range(50), range(1_000, 1_050))
@@ -285,7 +283,7 @@ def test_nearly_empty_files_beside_each_other_become_one() -> None:
     assert section.listed().equals(rows([1_001, 1_002]))
 
 
-def test_a_nearly_empty_file_among_many_is_joined_to_the_one_beside_it() -> None:
+def test_a_nearly_empty_file_among_many_is_merged_with_an_adjacent_one() -> None:
     files = range(20), range(1_000, 1_030), range(2_000, 2_095), range(3_000, 3_040), range(4_000, 4_050)
     section = published(100, *files)
     left = [*range(2_000, 2_005)]
@@ -298,7 +296,7 @@ def test_a_nearly_empty_file_among_many_is_joined_to_the_one_beside_it() -> None
     assert section.ranges[2].low == page(2_000)
 
 
-def test_a_merged_file_holds_the_entries_of_both() -> None:
+def test_a_merged_file_has_the_entries_of_both() -> None:
     section = published(100, range(20), range(1_000, 1_050), range(2_000, 2_095))
     section.night(rows([*range(20), *range(1_000, 1_005), *range(2_000, 2_095)]))
     assert section.listed().equals(rows([*range(20), *range(1_000, 1_005), *range(2_000, 2_095)]))
@@ -313,7 +311,7 @@ def test_a_merged_file_holds_the_entries_of_both() -> None:
 # --- windows -----------------------------------------------------------------------------------------
 
 
-def test_a_range_that_a_window_cuts_is_written_by_both_and_keeps_its_number_in_the_first() -> None:
+def test_a_range_divided_between_windows_is_written_by_both_and_its_number_stays_in_the_first() -> None:
     section = published(10, range(4), range(4, 12), range(20, 24))
     table = rows([*range(12), *range(20, 24)])
     one = section.made(table.slice(0, 8), high=page(8))
@@ -328,7 +326,7 @@ def test_a_range_that_a_window_cuts_is_written_by_both_and_keeps_its_number_in_t
     ]
 
 
-def test_a_window_of_whole_ranges_leaves_them_as_they_are() -> None:
+def test_a_window_of_complete_ranges_keeps_them() -> None:
     section = published(10, range(4), range(4, 12), range(20, 24))
     table = rows([*range(12), *range(20, 24)])
     assert [(s.parent, s.reused) for s in section.made(table.slice(0, 4), high=page(4))] == [(1, True)]
@@ -336,7 +334,7 @@ def test_a_window_of_whole_ranges_leaves_them_as_they_are() -> None:
     assert [(s.parent, s.reused) for s in section.made(table.slice(12), low=page(20))] == [(3, True)]
 
 
-def test_rows_before_the_first_range_and_behind_the_last_one_of_a_window_are_theirs() -> None:
+def test_rows_beyond_the_ranges_of_a_window_belong_to_its_first_and_last_range() -> None:
     section = published(10, range(4), range(4, 12), range(20, 24))
     section.ranges = section.ranges[1:]  # a window begins where no range does
     section.known = section.known.slice(4)
@@ -348,7 +346,7 @@ def test_rows_before_the_first_range_and_behind_the_last_one_of_a_window_are_the
 # --- rows that no file could hold --------------------------------------------------------------------
 
 
-def test_a_row_larger_than_a_file_loses_its_extensions_and_is_reported() -> None:
+def test_a_row_larger_than_a_file_is_listed_without_extensions_and_reported() -> None:
     large = [f"https://a.example/{'i' * 50}{n}.jpg" for n in range(20)]
     section = Section(bounds(10, entries=12))
     found = section.night(rows(range(4), images={1: large, 2: large[:1]}))
@@ -358,7 +356,7 @@ def test_a_row_larger_than_a_file_loses_its_extensions_and_is_reported() -> None
     assert section.listed().drop_columns(["images"]).equals(rows(range(4)).drop_columns(["images"]))
 
 
-def test_a_row_that_loses_its_extensions_leaves_all_others_of_its_window_as_they_are() -> None:
+def test_dropping_the_extensions_of_a_row_does_not_change_other_rows() -> None:
     large = [f"https://a.example/{'i' * 50}{n}.jpg" for n in range(20)]
     section = published(10, range(5), range(5, 8), range(20, 25), entries=12)
     numbers = [*range(5), *range(5, 9), *range(20, 25)]
@@ -384,7 +382,7 @@ def replace_bytes(limits: Shards, size: int) -> Shards:
 # --- views -------------------------------------------------------------------------------------------
 
 
-def test_a_view_is_cut_again_and_a_file_of_the_same_pages_keeps_their_priorities() -> None:
+def test_a_file_of_a_view_with_the_same_pages_keeps_its_priorities() -> None:
     view = Section(bounds(4), view=True)
     view.night(rows(range(8), priority=5))
     assert states(view.night(rows(range(8), priority=9))) == [(1, "written", 4), (2, "written", 4)]
@@ -405,7 +403,7 @@ def test_a_view_is_cut_again_and_a_file_of_the_same_pages_keeps_their_priorities
         ([1, 2, 3, 4, 5, 6, 7], 4),
     ],
 )
-def test_a_file_of_a_view_with_other_pages_takes_the_new_priorities(numbers: list[int], kept: int) -> None:
+def test_a_file_of_a_view_with_other_pages_has_the_new_priorities(numbers: list[int], kept: int) -> None:
     view = Section(bounds(4), view=True)
     view.night(rows(range(8), priority=5))
     view.night(rows(numbers, priority=9))
@@ -416,12 +414,12 @@ def test_a_file_of_a_view_with_other_pages_takes_the_new_priorities(numbers: lis
 
 
 def nights() -> st.SearchStrategy[list[dict[int, int]]]:
-    """What a section lists night by night: number → how often it has changed."""
+    """The pages of a section run by run: number → how often it has changed."""
     return st.lists(st.dictionaries(st.integers(0, 60), st.integers(0, 1), max_size=40), min_size=2, max_size=5)
 
 
 @given(nights(), st.integers(3, 12), st.sampled_from([4.0, 7.0, 1_000.0]), st.sampled_from([0.5, 0.8, 1.0]))
-def test_whatever_the_runs_every_row_is_in_one_file_and_no_file_is_past_a_limit(
+def test_after_any_runs_every_row_is_in_one_file_and_no_file_exceeds_a_limit(
     listed: list[dict[int, int]], limit: int, entries: float, fill: float
 ) -> None:
     section = Section(bounds(limit, entries=entries, fill=fill))

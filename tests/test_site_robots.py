@@ -1,4 +1,4 @@
-"""What the site's robots.txt says about pages and about the sitemap, also on nights when it does not answer."""
+"""What the site's robots.txt says about pages and about the sitemap, even if it is unreachable in a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = b"User-agent: *\nDisallow: /p/000001\n"
 
 @dataclass
 class Answer:
-    """What the web server says of robots.txt; `endless`: it never stops."""
+    """The response of the web server for robots.txt; `endless`: it never ends."""
 
     status: int = 200
     body: bytes = RULES
@@ -64,7 +64,7 @@ def web(answer: Answer) -> Iterator[ThreadingHTTPServer]:
 
 @pytest.fixture
 def site(tmp_path: Path, web: ThreadingHTTPServer) -> TestSite:
-    """A site of three pages, whose sitemaps lie in a folder and whose robots.txt is the web server's."""
+    """A site of three pages, with sitemaps in a folder and the robots.txt of the web server."""
     origin = f"http://127.0.0.1:{web.server_address[1]}"
     keys = {"site": origin, "urls": {"respect_robots": True}}
     site = TestSite(tmp_path, **keys)
@@ -89,7 +89,7 @@ BAD = {
 }
 
 
-def test_a_crawl_delay_does_not_end_a_group(site: TestSite, answer: Answer) -> None:
+def test_a_crawl_delay_line_does_not_end_a_group(site: TestSite, answer: Answer) -> None:
     answer.body = b"User-agent: *\nCrawl-delay: 9\nUser-agent: Other\nDisallow: /p/000002\n"
     done = site.night(1)
     assert listed(site) == {"0", "1"}
@@ -97,7 +97,7 @@ def test_a_crawl_delay_does_not_end_a_group(site: TestSite, answer: Answer) -> N
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestSite, answer: Answer, bad: str) -> None:
+def test_the_last_read_robots_txt_applies_if_it_is_unreachable(site: TestSite, answer: Answer, bad: str) -> None:
     site.night(1)
     vars(answer).update(BAD[bad])
     site.section("p", pages(5))
@@ -109,7 +109,9 @@ def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestS
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_without_rules_that_were_read_before_nothing_is_published(site: TestSite, answer: Answer, bad: str) -> None:
+def test_an_unreachable_robots_txt_that_was_never_read_prevents_publishing(
+    site: TestSite, answer: Answer, bad: str
+) -> None:
     vars(answer).update(BAD[bad])
     with pytest.raises(
         Unavailable, match=r"(?s)robots\.txt.*there is no earlier copy.*200.*404.*respect_robots: false"
@@ -119,9 +121,7 @@ def test_without_rules_that_were_read_before_nothing_is_published(site: TestSite
 
 
 @pytest.mark.parametrize("gone", [404, 410])
-def test_a_site_without_robots_txt_has_no_rules_and_that_is_remembered(
-    site: TestSite, answer: Answer, gone: int
-) -> None:
+def test_the_absence_of_robots_txt_is_remembered(site: TestSite, answer: Answer, gone: int) -> None:
     site.night(1)
     answer.status = gone
     site.night(2)
@@ -144,7 +144,7 @@ def test_a_site_that_never_had_a_robots_txt_lists_every_page(site: TestSite, ans
     assert listed(site) == {"0", "2", "3"}
 
 
-def test_rules_that_come_back_are_read_again(site: TestSite, answer: Answer) -> None:
+def test_a_robots_txt_that_answers_again_is_read_again(site: TestSite, answer: Answer) -> None:
     site.night(1)
     answer.status = 503
     site.night(2)
@@ -157,7 +157,7 @@ def test_rules_that_come_back_are_read_again(site: TestSite, answer: Answer) -> 
     assert done.run.plan.now in next(text for text in warnings if "last read" in text)
 
 
-def test_the_rules_outlive_clean_ups_rollbacks_and_dry_runs(site: TestSite, answer: Answer) -> None:
+def test_the_stored_robots_txt_survives_clean_ups_rollbacks_and_dry_runs(site: TestSite, answer: Answer) -> None:
     site.keys["keep"] = 1
     first = site.night(1).run.run_id
     site.keys["keep"] = 14
@@ -174,7 +174,7 @@ def test_the_rules_outlive_clean_ups_rollbacks_and_dry_runs(site: TestSite, answ
     assert listed(site) == {"0", "2", "3", "4"}
 
 
-def test_a_dry_run_that_is_published_later_leaves_the_rules_it_read(site: TestSite, answer: Answer) -> None:
+def test_publishing_a_dry_run_stores_the_robots_txt_that_it_read(site: TestSite, answer: Answer) -> None:
     dry = site.night(1, dry_run=True)
     answer.status = 503
     with pytest.raises(Unavailable, match="there is no earlier copy"):
@@ -184,7 +184,7 @@ def test_a_dry_run_that_is_published_later_leaves_the_rules_it_read(site: TestSi
     assert listed(site) == {"0", "2"}
 
 
-def test_kept_rules_that_are_damaged_are_not_believed(site: TestSite, answer: Answer) -> None:
+def test_a_damaged_stored_robots_txt_ends_the_run(site: TestSite, answer: Answer) -> None:
     site.night(1)
     (kept,) = (site.folder / "work" / "shop" / "state" / "robots").iterdir()
     kept.write_bytes(b"User-agent: *\n")
@@ -199,7 +199,9 @@ def test_kept_rules_that_are_damaged_are_not_believed(site: TestSite, answer: An
     assert listed(site) == {"0", "2"}
 
 
-def test_a_certificate_that_is_not_trusted_is_no_answer(tmp_path: Path, web: ThreadingHTTPServer) -> None:
+def test_a_robots_txt_with_an_untrusted_certificate_counts_as_unreachable(
+    tmp_path: Path, web: ThreadingHTTPServer
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     web.socket = context.wrap_socket(web.socket, server_side=True)
@@ -208,7 +210,7 @@ def test_a_certificate_that_is_not_trusted_is_no_answer(tmp_path: Path, web: Thr
         site.section("p", pages(3)).night(1)
 
 
-def test_the_file_under_root_is_asked_before_the_site(site: TestSite, answer: Answer) -> None:
+def test_the_robots_txt_under_root_is_read_before_that_of_the_site(site: TestSite, answer: Answer) -> None:
     (site.folder / "public").mkdir()
     (site.folder / "public" / "robots.txt").write_bytes(RULES)
     answer.status = 503
@@ -217,7 +219,7 @@ def test_the_file_under_root_is_asked_before_the_site(site: TestSite, answer: An
     assert listed(site) == {"0", "2"}
 
 
-def test_a_site_that_does_not_respect_robots_asks_for_no_rules(site: TestSite, answer: Answer) -> None:
+def test_robots_txt_is_not_requested_if_respect_robots_is_false(site: TestSite, answer: Answer) -> None:
     answer.status = 503
     site.keys["urls"] = {}
     site.night(1)
@@ -240,13 +242,13 @@ def test_a_sitemap_in_a_folder_that_robots_txt_does_not_name_is_a_warning(
     assert f"Sitemap: {site.keys['site']}/maps/sitemap.xml" in warning
 
 
-def test_one_that_is_named_is_not_reported(site: TestSite, answer: Answer) -> None:
+def test_a_sitemap_in_a_folder_that_robots_txt_names_is_not_a_warning(site: TestSite, answer: Answer) -> None:
     answer.body = RULES + f"Sitemap: {site.keys['site']}/maps/sitemap.xml\n".encode()
     assert site.night(1).summary.warnings == ()
 
 
 @pytest.mark.parametrize("to", ["root", "folder"])
-def test_robots_txt_that_disallows_the_sitemap_itself_is_a_warning(site: TestSite, answer: Answer, to: str) -> None:
+def test_a_robots_txt_that_disallows_the_sitemap_is_a_warning(site: TestSite, answer: Answer, to: str) -> None:
     if to == "root":
         site.keys["publish"] = "./public"
         (site.folder / "public").mkdir()
@@ -279,7 +281,7 @@ def test_robots_txt_that_disallows_the_sitemap_itself_is_a_warning(site: TestSit
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
-def test_a_robots_txt_that_can_not_be_read_is_a_warning(site: TestSite, answer: Answer, body: bytes, said: str) -> None:
+def test_an_unreadable_robots_txt_is_a_warning(site: TestSite, answer: Answer, body: bytes, said: str) -> None:
     answer.body = body
     (warning,) = [text for text in site.night(1).summary.warnings if text.startswith("robots.txt")]
     assert said in warning
@@ -297,6 +299,6 @@ def test_a_robots_txt_that_can_not_be_read_is_a_warning(site: TestSite, answer: 
     ],
     ids=range(6),
 )
-def test_a_robots_txt_that_can_be_read_is_none(site: TestSite, answer: Answer, body: bytes) -> None:
+def test_a_readable_robots_txt_is_not_a_warning(site: TestSite, answer: Answer, body: bytes) -> None:
     answer.body = body
     assert not [text for text in site.night(1).summary.warnings if text.startswith("robots.txt")]

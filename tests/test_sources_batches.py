@@ -13,7 +13,7 @@ from sitemap_etl.sources.batches import fit
 
 
 @given(st.lists(st.lists(st.text(max_size=40), max_size=30), max_size=12), st.integers(1, 50), st.integers(50, 2_000))
-def test_any_batches_come_out_in_order_within_both_bounds(given_rows: list[list[str]], rows: int, size: int) -> None:
+def test_batches_are_returned_in_order_within_both_bounds(given_rows: list[list[str]], rows: int, size: int) -> None:
     source = [pa.record_batch({"loc": pa.array(texts, pa.string())}) for texts in given_rows]
     found = list(fit(source, label="x", batch_rows=rows, batch_bytes=size))
     assert [text for batch in found for text in batch.column(0).to_pylist()] == [
@@ -23,7 +23,7 @@ def test_any_batches_come_out_in_order_within_both_bounds(given_rows: list[list[
     assert all(batch.num_rows == 1 or batch.nbytes <= size for batch in found)
 
 
-def test_small_batches_are_joined() -> None:
+def test_small_batches_are_combined() -> None:
     source = [pa.record_batch({"a": pa.array(range(30))})] * 10
     assert [batch.num_rows for batch in fit(source, label="x", batch_rows=100)] == [90, 90, 90, 30]
 
@@ -37,13 +37,13 @@ def test_small_batches_are_joined() -> None:
         pa.compute.run_end_encode(pa.array(["a", None, "é"])),
     ],
 )
-def test_every_form_of_text_becomes_the_plain_one(column: pa.Array) -> None:
+def test_every_text_type_becomes_plain_text(column: pa.Array) -> None:
     (batch,) = fit([pa.record_batch({"a": column})], label="x")
     assert batch.column(0).type == pa.string()
     assert batch.column(0).to_pylist() == ["a", None, "é"]
 
 
-def test_nested_forms_become_plain_lists_of_plain_text() -> None:
+def test_nested_types_become_plain_lists_of_plain_text() -> None:
     views = pa.list_view(pa.struct([("src", pa.large_string())]))
     (batch,) = fit([pa.record_batch({"a": pa.array([[{"src": "x"}], None], views)})], label="x")
     assert batch.column(0).type == pa.list_(pa.struct([("src", pa.string())]))
@@ -51,7 +51,7 @@ def test_nested_forms_become_plain_lists_of_plain_text() -> None:
 
 
 @given(st.lists(st.uuids() | st.none(), max_size=20), st.integers(0, 5))
-def test_a_uuid_becomes_the_text_that_people_know(ids: list[uuid.UUID | None], skip: int) -> None:
+def test_a_uuid_becomes_its_usual_text(ids: list[uuid.UUID | None], skip: int) -> None:
     column = pa.array([None if i is None else i.bytes for i in ids], pa.uuid()).slice(skip)
     found = [
         value for batch in fit([pa.record_batch({"a": column})], label="x") for value in batch.column(0).to_pylist()
@@ -75,13 +75,13 @@ def test_text_that_is_not_utf8_is_reported_with_its_column(kind: pa.DataType, at
     )
 
 
-def test_a_column_name_that_occurs_twice_is_a_mistake() -> None:
+def test_a_repeated_column_name_is_an_error() -> None:
     twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])
     with pytest.raises(InvalidSource, match="'id' more than once"):
         list(fit([twice], label="x"))
 
 
-def test_a_split_can_be_written_down_and_read_back() -> None:
+def test_a_split_can_be_serialized_and_read_back() -> None:
     split = Split("parquet", "a.parquet", {"files": [["a.parquet", 1, "2"]]}, 7)
     assert Split.from_json(split.to_json()) == split
     with pytest.raises(ValueError, match="'tape' is not known"):

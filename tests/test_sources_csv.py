@@ -45,7 +45,7 @@ def test_every_column_is_text_and_an_empty_field_is_null(tmp_path: Path, name: s
 
 @settings(max_examples=examples(50))
 @given(st.lists(st.tuples(CELL, CELL.filter(bool)), max_size=30))
-def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tuple[str, str]]) -> None:
+def test_csv_written_by_python_is_read_back(tmp_path: Path, cells: list[tuple[str, str]]) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([("loc", "note"), *cells])
     found = rows(write(tmp_path / "a.csv", text.getvalue()))
@@ -58,7 +58,7 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tup
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["", "\n", "\n\n"]),
 )
-def test_the_line_of_every_row_is_that_of_an_editor(
+def test_the_line_of_a_row_is_that_of_a_text_editor(
     tmp_path: Path, files: list[list[str]], end: str, last: str
 ) -> None:
     paths, expected = [], []
@@ -88,14 +88,14 @@ def test_a_header_alone_is_a_file_without_rows(tmp_path: Path, text: str) -> Non
     assert rows(write(tmp_path / "a.csv", text)) == []
 
 
-def test_blank_lines_between_rows_leave_the_lines_unknown(tmp_path: Path) -> None:
+def test_line_numbers_are_unknown_after_blank_lines(tmp_path: Path) -> None:
     (split,) = sources.plan_csv(write(tmp_path / "a.csv", "loc,note\n/a,x\n\n/b,y\n"))
     numbers = sources.LineNumbers()
     assert sum(batch.num_rows for batch in sources.read(split, lines=numbers)) == 2
     assert not numbers.known
 
 
-def test_batches_keep_the_bounds_and_columns_can_be_chosen(tmp_path: Path) -> None:
+def test_batches_respect_the_bounds_and_columns_can_be_selected(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "id,loc,more\n" + "".join(f"{i},/p/{i},x\n" for i in range(1000)))
     (split,) = sources.plan_csv(path)
     found = list(sources.read(split, columns=["loc", "unknown", "id"], batch_rows=300))
@@ -103,13 +103,13 @@ def test_batches_keep_the_bounds_and_columns_can_be_chosen(tmp_path: Path) -> No
     assert found[0].schema == pa.schema([("loc", pa.string()), ("id", pa.string())])
 
 
-def test_a_header_alone_is_no_rows_with_known_columns(tmp_path: Path) -> None:
+def test_a_header_alone_has_known_columns_and_no_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "loc,lastmod\n")
     assert rows(path) == []
     assert sources.columns(sources.plan_csv(path)[0]).names == ["loc", "lastmod"]
 
 
-def test_small_files_share_a_split_and_large_ones_do_not(tmp_path: Path) -> None:
+def test_small_files_share_a_split_and_large_ones_have_their_own(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.csv", "loc\n" + f"/{name}\n" * 100)
     assert [split.label for split in sources.plan_csv(tmp_path)] == [f"{tmp_path}/a.csv and 2 more"]
@@ -152,7 +152,7 @@ ROWS = 300_000  # more than are parsed at a time
         ('/p,some text\n/q,"quoted"\n/r,1\n', "is closed only 2 lines further on"),
     ],
 )
-def test_a_quote_that_is_never_closed_is_reported_with_its_line(
+def test_an_unclosed_quote_is_reported_with_its_line(
     tmp_path: Path, name: str, before: int, after: str, told: str
 ) -> None:
     path = write(tmp_path / name, "loc,note\n" + "/a,1\n" * before + '/b,"open\n' + after)
@@ -161,7 +161,7 @@ def test_a_quote_that_is_never_closed_is_reported_with_its_line(
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_value_may_have_a_thousand_line_breaks_and_a_row_more(tmp_path: Path, end: str) -> None:
+def test_a_value_can_have_a_thousand_line_breaks_and_a_row_more(tmp_path: Path, end: str) -> None:
     long = end.join(["text"] * 1001)
     path = write(tmp_path / "a.csv", f'loc,note,more{end}/a,"{long}","{long}"{end}/b,1,2{end}')
     assert [row["loc"] for row in rows(path)] == ["/a", "/b"]
@@ -183,7 +183,7 @@ def test_quotes_inside_unquoted_values_are_text(tmp_path: Path) -> None:
 
 
 class Dripping:
-    """Bytes in pieces of some sizes."""
+    """Return bytes in chunks of some sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data, self.sizes, self.at = data, sizes, 0
@@ -196,7 +196,7 @@ class Dripping:
 
 
 def watched(data: bytes, sizes: list[int], delimiter: str = ",") -> tuple[bytes, str | None]:
-    """What comes through, and the fault."""
+    """Return what is passed on, and the fault."""
     stream = WatchedQuotes(Dripping(data, sizes).read, delimiter, '"')
     seen = b""
     while piece := stream.read():
@@ -210,7 +210,7 @@ SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
 @given(TABLES, SIZES, st.sampled_from(",;"), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-def test_nothing_is_wrong_with_what_pythons_writer_writes_however_it_comes(
+def test_csv_written_by_python_has_no_faulty_quotes_in_any_chunks(
     table: list[list[str]], sizes: list[int], delimiter: str, end: str, always: bool, bom: bool
 ) -> None:
     text = io.StringIO(newline="")
@@ -221,7 +221,7 @@ def test_nothing_is_wrong_with_what_pythons_writer_writes_however_it_comes(
 
 
 @given(TABLES, SIZES, MARKED.map(lambda text: text.replace('"', "'")))
-def test_an_open_quote_at_the_end_is_found_however_it_comes(
+def test_an_unclosed_quote_at_the_end_is_found_in_any_chunks(
     table: list[list[str]], sizes: list[int], rest: str
 ) -> None:
     text = io.StringIO(newline="")
@@ -244,13 +244,13 @@ def test_text_that_is_not_utf8_is_reported_with_its_line(tmp_path: Path, name: s
         rows(path)
 
 
-def test_utf16_is_recognised(tmp_path: Path) -> None:
+def test_utf16_is_recognized(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match=r"line 1 is not UTF-8: it looks like UTF-16"):
         rows(write(tmp_path / "a.csv", "loc\n/a\n".encode("utf-16")))
 
 
 @pytest.mark.parametrize("cut", [4, 40, 5_000])
-def test_a_gzip_file_that_is_cut_off_is_reported(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_gzip_file_is_reported(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "a.csv.gz"
     packed = gzip.compress(b"loc,id\n" + b"".join(b"/p/%d,%d\n" % (i, i * 7919 % 1000) for i in range(50_000)))
     path.write_bytes(packed[:-cut])
@@ -268,7 +268,7 @@ def test_a_gzip_file_that_is_cut_off_is_reported(tmp_path: Path, cut: int) -> No
         ("loc;id\n/a;1\n", "is separated by ';': expected ','"),
     ],
 )
-def test_a_header_that_says_nothing_is_reported(tmp_path: Path, data: str, told: str) -> None:
+def test_a_header_without_names_is_reported(tmp_path: Path, data: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=told):
         rows(write(tmp_path / "a.csv", data))
 
@@ -282,7 +282,7 @@ def test_a_file_that_is_not_gzip_is_reported(tmp_path: Path) -> None:
         rows(path)
 
 
-def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_read_can_be_retried_with_a_new_run(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "loc\n" + "/a\n" * 1000)
     (split,) = sources.plan_csv(path)
     reader = sources.read(split, batch_rows=100)
@@ -292,7 +292,7 @@ def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path)
         list(reader)
 
 
-def test_a_broken_row_of_a_file_that_is_being_written_is_worth_a_new_run(tmp_path: Path) -> None:
+def test_a_broken_row_of_a_file_being_written_can_be_retried_with_a_new_run(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "loc,id\n" + "/a,1\n" * 10)
     (split,) = sources.plan_csv(path)
     reader = sources.read(split)
@@ -332,7 +332,7 @@ def test_a_file_of_another_format_is_reported_with_what_to_do(
         sources.plan_csv([str(tmp_path / name)])
 
 
-def test_a_quoted_header_behind_a_byte_order_mark_is_unescaped(tmp_path: Path) -> None:
+def test_a_quoted_header_after_a_byte_order_mark_is_unquoted(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_bytes(b"\xef\xbb\xbf" + rb'"lo\"c","b"' + b"\n" + rb'"/a","x\"' + b"\n" + rb'y"' + b"\n")
     (split,) = sources.plan_csv(path, CsvFormat(escape="\\"))
@@ -340,7 +340,7 @@ def test_a_quoted_header_behind_a_byte_order_mark_is_unescaped(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["[id]", "{id}"])
-def test_a_header_with_brackets_is_not_json(name: str, tmp_path: Path) -> None:
+def test_a_header_with_brackets_is_not_mistaken_for_json(name: str, tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text(f"{name},loc\n1,/a\n")
     (split,) = sources.plan_csv(path)
@@ -349,7 +349,7 @@ def test_a_header_with_brackets_is_not_json(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("value", ["\ufeff/a", "\ufeff"])
-def test_a_byte_order_mark_of_the_first_value_stays(tmp_path: Path, mark: bytes, value: str) -> None:
+def test_a_byte_order_mark_within_the_first_value_is_kept(tmp_path: Path, mark: bytes, value: str) -> None:
     path = tmp_path / "pages.csv"
     path.write_bytes(mark + f"loc\n{value}\n/b\n".encode())
     rows = [row for split in sources.plan_csv(str(path)) for batch in sources.read(split) for row in batch.to_pylist()]
@@ -385,7 +385,7 @@ def test_a_refused_file_does_not_abort_the_process(tmp_path: Path) -> None:
 
 
 def test_a_value_of_quotes_alone_takes_little_memory(tmp_path: Path) -> None:
-    """A reader that looks again at a row with each of its blocks would take time with the square of it."""
+    """A reader that scans a row again with each of its blocks would take quadratic time."""
     (tmp_path / "a.csv").write_bytes(b"loc\n/a\n" + b'"' * 10_000_000)
     watched = WatchedQuotes(io.BytesIO((tmp_path / "a.csv").read_bytes()).read, ",", '"')
     taken = 0
@@ -397,8 +397,8 @@ def test_a_value_of_quotes_alone_takes_little_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("end", "inner"), [("\r", "\n"), ("\r", "\r\n"), ("\n", "\r"), ("\r\n", "\r")])
-def test_values_have_line_breaks_of_another_kind_than_rows(tmp_path: Path, end: str, inner: str) -> None:
-    """Excel on a Mac writes CR behind rows and LF within cells."""
+def test_line_breaks_in_values_can_differ_from_those_between_rows(tmp_path: Path, end: str, inner: str) -> None:
+    """Excel on a Mac writes CR after rows and LF within cells."""
     found = [f'/{n},"a{inner if n % 50_000 == 0 else ""}b, {"x" * 40}"' for n in range(120_000)]
     (tmp_path / "a.csv").write_bytes(end.join(["loc,title", *found, ""]).encode())
     titles = [row["title"] for row in rows(tmp_path / "a.csv")]
@@ -411,7 +411,7 @@ def test_a_long_first_row_is_refused(tmp_path: Path) -> None:
         rows(tmp_path / "a.csv")
 
 
-def test_text_without_the_mark_that_its_encoding_needs_is_refused(tmp_path: Path) -> None:
+def test_text_without_the_byte_order_mark_that_its_encoding_needs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"loc\n/a\n")
     with pytest.raises(InvalidSource, match=r"a\.csv is not utf-16 \(UTF-16 stream does not start with BOM\)"):
         sources.plan_csv(tmp_path / "a.csv", CsvFormat(encoding="utf-16"))

@@ -47,7 +47,7 @@ def test_escapes_outside_of_quotes_are_read(tmp_path: Path, text: str, line_brea
     assert rows_of(path, **DUMP) == ROWS
 
 
-def test_a_null_is_a_value_of_its_own(tmp_path: Path) -> None:
+def test_a_null_marker_is_null_only_as_a_whole_value(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("loc\ta\tb\n\\N\t\\N\t\\N\nx\\N\t\\Ny\t\\\\N\n\\\t\\N\tNULL\tz")
     assert rows_of(path, **DUMP) == [
@@ -59,7 +59,7 @@ def test_a_null_is_a_value_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("end", "value"), [("/a\\", "/a"), ("/a\\\\\\", "/a\\"), ("/a\\\\", "/a\\")])
-def test_an_escape_at_the_end_precedes_nothing(tmp_path: Path, end: str, value: str) -> None:
+def test_an_escape_character_at_the_end_of_the_file_is_text(tmp_path: Path, end: str, value: str) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(f"loc\n{end}")
     assert rows_of(path, **DUMP) == [{"loc": value}]
@@ -84,7 +84,7 @@ def dumped(value: str | None) -> str:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(TEXTS | st.none(), TEXTS | st.none()), min_size=1, max_size=6), st.integers(1, 9))
-def test_every_text_is_read_as_it_was_however_the_blocks_are_cut(
+def test_escaped_text_is_read_back_in_blocks_of_any_size(
     tmp_path_factory: pytest.TempPathFactory, values: list[tuple[str | None, str | None]], size: int
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.tsv"
@@ -115,7 +115,7 @@ def test_lines_are_not_numbered_if_line_breaks_can_be_letters(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", [OUTFILE, COPY], ids=["outfile", "copy"])
-def test_init_recognizes_them(tmp_path: Path, text: str) -> None:
+def test_init_recognizes_escaped_exports(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(text)
     assert recognize(str(path)).model_dump(exclude_defaults=True) == {"csv": (str(path),), **DUMP}
@@ -125,7 +125,7 @@ def test_init_recognizes_them(tmp_path: Path, text: str) -> None:
     "text",
     ["loc,path\n/a,C:\\docs\n", 'loc,x\n/a,"b\\nc"\n', "loc,x\n/a,\\N\n/b,c\n", "loc\tx\n/a\tC:\\temp\\dir\n"],
 )
-def test_other_backslashes_are_text_for_init(tmp_path: Path, text: str) -> None:
+def test_init_reads_other_backslashes_as_text(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text)
     assert recognize(str(path)).escape is None  # type: ignore[union-attr]
@@ -138,7 +138,7 @@ TITLES = "Pages of the shop\n\nExported 2026-10-01\nloc;title\n/a;A\n/b;B\n"
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_lines_above_the_header_are_skipped(tmp_path: Path, line_break: str, encoding: str) -> None:
+def test_skip_rows_skips_lines_above_the_header(tmp_path: Path, line_break: str, encoding: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TITLES.replace("\n", line_break).encode(encoding))
     form = {"delimiter": ";", "skip_rows": 3, "encoding": encoding.removesuffix("-sig")}
@@ -153,14 +153,14 @@ def test_a_row_is_numbered_from_the_first_line_of_the_file(tmp_path: Path) -> No
         rows_of(path, delimiter=";", skip_rows=3)
 
 
-def test_a_refusal_names_the_key(tmp_path: Path) -> None:
+def test_a_refused_file_with_title_lines_is_reported_with_skip_rows_to_add(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(TITLES)
     with pytest.raises(InvalidSource, match=r"line 4: .* If the lines above are titles, write skip_rows: 3"):
         rows_of(path, delimiter=";")
 
 
-def test_a_file_of_titles_alone_has_no_rows(tmp_path: Path) -> None:
+def test_a_file_with_title_lines_only_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "a.csv").write_text(TITLES)
     (tmp_path / "parts" / "b.csv").write_text("Pages of the shop\n\nExported 2026-10-01\n")
@@ -168,13 +168,13 @@ def test_a_file_of_titles_alone_has_no_rows(tmp_path: Path) -> None:
     assert sum(batch.num_rows for batch in csv_files.read_csv(split)) == 2
 
 
-def test_init_writes_the_key(tmp_path: Path) -> None:
+def test_init_writes_the_key_skip_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(TITLES)
     assert csv_form(next(iter(locate(str(path), (".csv",))))).skip_rows == 3
 
 
-def test_a_run_reads_them(tmp_path: Path) -> None:
+def test_a_run_reads_a_file_with_title_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(TITLES)
     site = TestSite(tmp_path)
     site.keys["sections"]["pages"] = {"from": {"csv": "./a.csv", "delimiter": ";", "skip_rows": 3}}

@@ -1,4 +1,4 @@
-"""A quote that is never closed is refused with its line, however the file is written, packed and cut into pieces."""
+"""An unclosed quote is refused with its line, however the file is written, compressed and divided into chunks."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def read(path: Path, form: CsvFormat | None = None) -> list[dict[str, str | None
 
 
 def written(rows: list[list[str]], form: CsvFormat, end: str = "\n") -> bytes:
-    """A file in which `«` and `»` stand for the quotes around a value."""
+    """Return a file in which `«` and `»` mark the quotes around a value."""
     lines = (form.delimiter.join(row).replace("«", form.quote).replace("»", form.quote) + end for row in rows)
     return "".join(lines).encode(form.encoding)
 
 
 def table(count: int, at: int, wrong: str) -> list[list[str]]:
-    """A header and so many rows; the title in this line (from 1) is `wrong`."""
+    """Return a header and this many rows; the title in this line (from 1) is `wrong`."""
     rows = [["loc", "title"], *([f"/p/{n}", f"«größe {n}»" if n % 3 else f"size {n}"] for n in range(2, count + 2))]
     rows[at - 1][1] = wrong
     return rows
@@ -66,7 +66,7 @@ def table(count: int, at: int, wrong: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("suffix", PACKERS)
 @pytest.mark.parametrize("at", [2, 941, 1_001])
-def test_rows_behind_an_open_quote_are_never_lost(tmp_path: Path, suffix: str, at: int) -> None:
+def test_rows_after_an_unclosed_quote_are_never_lost_silently(tmp_path: Path, suffix: str, at: int) -> None:
     path = tmp_path / f"pages{suffix}"
     path.write_bytes(PACKERS[suffix](written(table(1_000, at, "«open"), CsvFormat())))
     with pytest.raises(InvalidSource, match=rf"pages{suffix} line {at}: the quote that opens a value here"):
@@ -76,7 +76,9 @@ def test_rows_behind_an_open_quote_are_never_lost(tmp_path: Path, suffix: str, a
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 @pytest.mark.parametrize("at", [1, 2, 41, 60])
-def test_an_open_quote_is_found_in_every_form_of_csv(tmp_path: Path, form: dict[str, str], end: str, at: int) -> None:
+def test_an_unclosed_quote_is_found_in_every_csv_format(
+    tmp_path: Path, form: dict[str, str], end: str, at: int
+) -> None:
     made = CsvFormat.model_validate(form)
     path = tmp_path / "pages.csv"
     path.write_bytes(written(table(59, at, "«title" if at == 1 else "«open"), made, end))
@@ -86,14 +88,14 @@ def test_an_open_quote_is_found_in_every_form_of_csv(tmp_path: Path, form: dict[
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("wrong", ['5" pipe', "«closed» and more", "it's", "«two\nlines»", "««»»"])
-def test_quotes_that_are_text_or_closed_lose_no_row(tmp_path: Path, form: dict[str, str], wrong: str) -> None:
+def test_literal_or_closed_quotes_lose_no_row(tmp_path: Path, form: dict[str, str], wrong: str) -> None:
     made = CsvFormat.model_validate(form)
     path = tmp_path / "pages.csv"
     path.write_bytes(written(table(59, 41, wrong), made))
     assert [row["loc"] for row in read(path, made)] == [f"/p/{n}" for n in range(2, 61)]
 
 
-def test_an_open_quote_in_a_later_file_of_a_split_is_found(tmp_path: Path) -> None:
+def test_an_unclosed_quote_in_a_later_file_of_a_split_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(written(table(100, 50, "fine"), CsvFormat()))
     (tmp_path / "b.csv").write_bytes(written(table(100, 50, "«open"), CsvFormat()))
     with pytest.raises(InvalidSource, match=r"b.csv line 50: the quote that opens a value here"):
@@ -104,7 +106,7 @@ def test_an_open_quote_in_a_later_file_of_a_split_is_found(tmp_path: Path) -> No
 
 
 def first_fault(data: bytes, delimiter: int, quote: int) -> tuple[int, str] | None:
-    """The byte of the first quote that goes wrong, and how its message ends; by the definition of the format."""
+    """Return the byte of the first faulty quote, and the end of its message, by the definition of the format."""
     at, size, ends = 0, len(data), {delimiter, *b"\r\n"}
     while at < size:
         begin = at
@@ -127,7 +129,7 @@ def first_fault(data: bytes, delimiter: int, quote: int) -> tuple[int, str] | No
 
 
 class Pieces:
-    """Bytes in pieces of some sizes."""
+    """Return bytes in chunks of some sizes."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self.data, self.sizes, self.count = data, sizes, 0
@@ -146,7 +148,7 @@ class Pieces:
     st.lists(st.sampled_from([1, 2, 3, 5, 8, 1_000]), min_size=1, max_size=4),
     st.sampled_from(['",', "',", '";', "'\t"]),
 )
-def test_the_first_wrong_quote_is_found_in_any_bytes_in_any_pieces(text: str, sizes: list[int], form: str) -> None:
+def test_the_first_faulty_quote_is_found_in_any_bytes_and_chunks(text: str, sizes: list[int], form: str) -> None:
     quote, delimiter = form
     data = text.replace(",", delimiter).replace('"', quote).encode()
     stream = WatchedQuotes(Pieces(data, sizes).read, delimiter, quote)

@@ -1,4 +1,4 @@
-"""Databases that are read through whatever driver is installed: ADBC's, or SQLAlchemy's as the last resort."""
+"""Databases that are read through any installed driver: ADBC's, or else SQLAlchemy's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(
 def shopbase(
     request: pytest.FixtureRequest, catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Connection:
-    """A connection to a database that only its ADBC driver knows, installed in either way."""
+    """A connection to a database that only its ADBC driver supports, installed in either way."""
     library = adbc_driver_sqlite._driver_path()
     if request.param == "package":
         package = tmp_path / "adbc_driver_shopbase"
@@ -66,13 +66,13 @@ def test_a_database_is_read_through_its_adbc_driver(shopbase: Connection) -> Non
     assert len(found) == 10
 
 
-def test_its_splits_hold_every_row_once(shopbase: Connection) -> None:
+def test_splits_read_through_adbc_have_every_row_once(shopbase: Connection) -> None:
     found = rows(shopbase, "SELECT id, loc FROM products", split=("id", 4))
     assert sorted(row["id"] for row in found) == list(range(1, 1001))
     assert len(sources.plan_database(shopbase, "SELECT id, loc FROM products", split=("id", 4))) == 4
 
 
-def test_its_mistakes_and_its_absence_are_distinguished(shopbase: Connection, tmp_path: Path) -> None:
+def test_database_errors_and_unreachable_databases_are_distinguished(shopbase: Connection, tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match=r"catalog \(sql/a\.sql\): .*no such table: missing"):
         rows(shopbase, "SELECT * FROM missing")
     away = parse(json.dumps({"conn_type": "shopbase", "extra": {"uri": f"file:{tmp_path}/away/a.db?mode=ro"}}))
@@ -115,7 +115,7 @@ def test_a_uri_becomes_the_options_of_its_driver(written: str, options: dict[str
     assert adbc_drivers.options_of(parse(written)) == options
 
 
-def test_no_secret_shows_where_a_driver_fails(shopbase: Connection) -> None:
+def test_no_secret_is_shown_if_a_driver_fails(shopbase: Connection) -> None:
     told = Connection("shopbase", "u", "hush-hush", (("h", 1),), extra={"uri": "file:/nowhere/hush-hush.db?mode=ro"})
     with pytest.raises(Unavailable) as caught:
         rows(told, "SELECT 1 AS one")
@@ -124,7 +124,7 @@ def test_no_secret_shows_where_a_driver_fails(shopbase: Connection) -> None:
 
 @pytest.fixture
 def lastbase(catalogue: Path) -> Connection:
-    """A connection to a database that only SQLAlchemy knows."""
+    """A connection to a database that only SQLAlchemy supports."""
     sqlalchemy.dialects.registry.register("lastbase", "sqlalchemy.dialects.sqlite.pysqlite", "SQLiteDialect_pysqlite")
     return parse(f"lastbase:///{catalogue}")
 
@@ -141,7 +141,7 @@ def test_a_database_without_an_adbc_driver_is_read_through_sqlalchemy(lastbase: 
     assert rows(lastbase, "SELECT id FROM products WHERE id > 1000", split=("id", 3)) == []
 
 
-def test_what_sqlalchemy_says_is_reported(lastbase: Connection) -> None:
+def test_errors_of_sqlalchemy_are_reported(lastbase: Connection) -> None:
     with pytest.raises((InvalidSource, Unavailable), match="no such table: missing"):
         rows(lastbase, "SELECT * FROM missing")
     with pytest.raises(InvalidSource, match="column 'x' is int64 and holds a value that does not fit"):
@@ -149,6 +149,6 @@ def test_what_sqlalchemy_says_is_reported(lastbase: Connection) -> None:
 
 
 @pytest.mark.parametrize(("uri", "told"), [("oracle://u@h/d", "oracledb"), ("nosuch://u@h/d", "SQLAlchemy dialect")])
-def test_a_database_without_its_driver_names_the_package(uri: str, told: str) -> None:
+def test_a_missing_driver_is_reported_with_the_package_to_install(uri: str, told: str) -> None:
     with pytest.raises(ConfigError, match=rf"no driver for \w+ databases: install its ADBC driver, or .*{told}"):
         rows(parse(uri), "SELECT 1")

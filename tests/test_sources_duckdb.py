@@ -50,7 +50,7 @@ def rows(
     return pa.Table.from_batches(read)
 
 
-def test_types_arrive_as_they_are_meant(path: Path) -> None:
+def test_types_of_duckdb_are_converted_correctly(path: Path) -> None:
     found = rows(
         path,
         """SELECT 1::UTINYINT AS small, 18446744073709551615::UBIGINT AS big, 12345678901234567890::HUGEINT AS huge,
@@ -80,7 +80,7 @@ def test_since_is_compared_in_utc(path: Path, column: str) -> None:
     assert found.schema.field("t").type == (pa.timestamp("us", "UTC") if column == "seen" else pa.timestamp("us"))
 
 
-def test_values_are_bound_and_never_read_as_sql(path: Path) -> None:
+def test_parameters_are_bound_and_never_interpreted_as_sql(path: Path) -> None:
     params = {
         "a": "it's $b :b",
         "n": 3,
@@ -107,7 +107,7 @@ def test_values_are_bound_and_never_read_as_sql(path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["id", "seen", "naive", "day", "loc", "uid", "raw"])
-def test_key_ranges_together_give_every_row_once(path: Path, column: str) -> None:
+def test_key_ranges_together_have_every_row_once(path: Path, column: str) -> None:
     plan = sources.plan_database(parse(uri(path)), "SELECT * FROM products", split=(column, 4))
     assert len(plan) == 4
     found = rows(path, "SELECT * FROM products", split=(column, 4), batch_rows=700)
@@ -123,7 +123,7 @@ def test_rows_that_a_split_leaves_out_are_reported(path: Path) -> None:
     assert "have no id" in without
 
 
-def test_several_threads_and_processes_read_one_file(path: Path) -> None:
+def test_several_threads_and_processes_can_read_one_file(path: Path) -> None:
     query = "SELECT a.id FROM products a, range(20)"
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: rows(path, query).num_rows, range(4))) == [100_020] * 4
@@ -136,7 +136,7 @@ def test_several_threads_and_processes_read_one_file(path: Path) -> None:
     reader.close()
 
 
-def test_a_file_that_is_being_written_to_is_worth_trying_again(path: Path) -> None:
+def test_a_locked_database_file_can_be_retried(path: Path) -> None:
     code = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -160,12 +160,12 @@ def test_a_file_that_is_being_written_to_is_worth_trying_again(path: Path) -> No
         ("SELECT id, 1 AS id FROM products", "'id' more than once"),
     ],
 )
-def test_a_select_that_is_wrong_is_reported(path: Path, query: str, told: str) -> None:
+def test_an_invalid_select_is_reported(path: Path, query: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\).*{told}"):
         rows(path, query)
 
 
-def test_what_is_no_database_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidSource, match="there is no DuckDB database at"):
         rows(tmp_path / "none.duckdb", "SELECT 1")
     (tmp_path / "a.db").write_text("loc\n" * 5_000)
@@ -177,7 +177,7 @@ def test_what_is_no_database_is_reported(tmp_path: Path) -> None:
         rows(tmp_path / "b.db", "SELECT 1")
 
 
-def test_a_probe_tells_columns_and_types_and_the_clock_its_time(path: Path) -> None:
+def test_a_probe_returns_columns_types_and_the_time_of_the_database(path: Path) -> None:
     found = sources.probe_database(
         parse(uri(path)), "SELECT id, uid, seen FROM products WHERE seen < :now", {"now": NOW}
     )

@@ -1,4 +1,4 @@
-"""Folders of exports: what their names say, and what in them is not read."""
+"""Folders of exports: columns from folder names, and files that are not read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def partitioned(tmp_path: Path, kind: str) -> Path:
     return top
 
 
-def test_the_names_of_folders_are_columns(partitioned: Path, kind: str) -> None:
+def test_folder_names_of_the_form_key_value_become_columns(partitioned: Path, kind: str) -> None:
     first = {"loc": "/a", "dt": date(2026, 11, 20), "shop": 1, "land": "de/at"}
     second = {"loc": "/b", "dt": date(2026, 11, 21), "shop": 22, "land": None}
     expected = [first, second]
@@ -67,7 +67,7 @@ def test_the_names_of_folders_are_columns(partitioned: Path, kind: str) -> None:
     assert rows(sources.plan_query({"source": export(kind, partitioned)}, select)) == expected[1:]
 
 
-def test_values_of_several_kinds_in_the_names_of_folders_are_text(tmp_path: Path) -> None:
+def test_folder_values_of_mixed_types_are_text(tmp_path: Path) -> None:
     for number, name in enumerate(("day=2026-11-20/n=01/at=2026-02-28", "day=latest/n=2/at=2026-02-30")):
         write(tmp_path / name / "a.parquet", "parquet", [{"loc": f"/{number}"}])
     assert rows(sources.plan_export(export("parquet", tmp_path))) == [
@@ -76,14 +76,14 @@ def test_values_of_several_kinds_in_the_names_of_folders_are_text(tmp_path: Path
     ]
 
 
-def test_a_column_of_the_files_wins_and_that_is_reported(tmp_path: Path, kind: str) -> None:
+def test_a_column_of_the_files_overrides_a_folder_name_and_is_reported(tmp_path: Path, kind: str) -> None:
     write(tmp_path / f"dt=2026-11-20/a.{kind}", kind, [{"loc": "/a", "dt": "yesterday"}])
     told: list[str] = []
     assert rows(sources.plan_export(export(kind, tmp_path), note=told.append)) == [{"loc": "/a", "dt": "yesterday"}]
     assert told == ["dt in the names of folders is not read: the files have a column of that name"]
 
 
-def test_what_a_folder_has_that_is_not_read_is_reported(tmp_path: Path, kind: str) -> None:
+def test_files_of_a_folder_that_are_not_read_are_reported(tmp_path: Path, kind: str) -> None:
     write(tmp_path / f"part-0.{kind}", kind, [{"loc": "/a"}])
     for name in (
         "_SUCCESS",
@@ -106,7 +106,7 @@ def test_what_a_folder_has_that_is_not_read_is_reported(tmp_path: Path, kind: st
     assert told == []
 
 
-def test_a_folder_of_empty_files_alone_is_a_mistake(tmp_path: Path) -> None:
+def test_a_folder_of_empty_files_only_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"")
     with pytest.raises(InvalidSource, match=r"a\.csv is empty: expected a first row"):
         sources.plan_export(export("csv", tmp_path))

@@ -1,4 +1,4 @@
-"""INT96 timestamps of Parquet: read as they were written, or dropped with their true value."""
+"""INT96 timestamps of Parquet: read as written, or dropped with their true value."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ def micros(table: pa.Table, name: str = "changed") -> list[int | None]:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 2 * 10**15)), min_size=1))
-def test_every_time_that_spark_can_write_is_read_as_it_is(tmp_path: Path, times: list[int | None]) -> None:
+def test_every_time_that_spark_can_write_is_read_exactly(tmp_path: Path, times: list[int | None]) -> None:
     path = int96.write(tmp_path / "a.parquet", [None if one is None else int96.of_spark(one) for one in times])
     assert micros(read(sources.plan_parquet(path))) == times
 
 
 @given(st.integers(1, 2**31 - 1), st.integers(0, 86_400_000_000_000 - 1))
-def test_a_day_beyond_64_bits_becomes_the_end_of_them(tmp_path: Path, day: int, nanoseconds: int) -> None:
+def test_a_day_beyond_64_bits_becomes_the_extreme_value(tmp_path: Path, day: int, nanoseconds: int) -> None:
     path = int96.write(tmp_path / "a.parquet", [(day, nanoseconds)])
     exact = (day - int96.JULIAN_1970) * DAY + nanoseconds // 1000
     assert micros(read(sources.plan_parquet(path))) == [min(exact, 2**63 - 1)]
 
 
 @pytest.mark.parametrize("bits", [(2**32 - 1, 2**63), (2**32 - 1, 0), (2**31, 2**62), (0, 2**64 - 1), (2**32 - 1, 5)])
-def test_no_bits_make_a_date_that_can_be_published(tmp_path: Path, bits: tuple[int, int]) -> None:
+def test_no_invalid_int96_value_becomes_a_publishable_date(tmp_path: Path, bits: tuple[int, int]) -> None:
     path = int96.write(tmp_path / "a.parquet", [bits])
     tally = Tally()
     column = read(sources.plan_parquet(path))["changed"]
@@ -57,7 +57,7 @@ def test_no_bits_make_a_date_that_can_be_published(tmp_path: Path, bits: tuple[i
 
 
 @pytest.mark.parametrize("sql", [None, "SELECT * FROM source", "SELECT loc, changed FROM source WHERE loc <> '/x'"])
-def test_a_time_out_of_range_is_dropped_with_its_true_value(tmp_path: Path, sql: str | None) -> None:
+def test_a_time_out_of_range_is_dropped_and_reported_with_its_true_value(tmp_path: Path, sql: str | None) -> None:
     path = int96.write(
         tmp_path / "a.parquet", list(int96.EXAMPLES.values()), loc=[f"/{at}" for at in range(len(int96.EXAMPLES))]
     )
@@ -120,7 +120,7 @@ def test_row_groups_and_batches_keep_each_time_in_its_row(tmp_path: Path) -> Non
         assert pa.Table.from_batches(found).equals(table.cast(found[0].schema))
 
 
-def test_files_with_nanoseconds_and_with_int96_go_together(tmp_path: Path) -> None:
+def test_files_with_nanoseconds_and_with_int96_can_be_combined(tmp_path: Path) -> None:
     int96.write(tmp_path / "a.parquet", [int96.EXAMPLES["2600-01-01 00:00:00.000000"]])
     at = pa.array([1_767_323_045_123_456_789], pa.int64()).view(pa.timestamp("ns"))
     pq.write_table(pa.table({"changed": at}), tmp_path / "b.parquet")
@@ -130,7 +130,7 @@ def test_files_with_nanoseconds_and_with_int96_go_together(tmp_path: Path) -> No
     assert micros(found) == [19_880_899_200_000_000, 1_767_323_045_123_456]
 
 
-def test_seconds_become_milliseconds_at_the_source() -> None:
+def test_timestamps_in_seconds_become_milliseconds() -> None:
     seconds = pa.array([253_402_300_799, 2**62, None], pa.int64()).view(pa.timestamp("s"))
     batch = pa.RecordBatch.from_arrays([seconds], ["changed"])
     found = conform(batch, pa.schema([("changed", pa.timestamp("ms"))]))
@@ -172,7 +172,7 @@ def test_times_of_a_delta_table_do_not_wrap_around(tmp_path: Path, *, masked: bo
     ]
 
 
-def test_a_change_feed_that_would_wrap_times_around_is_not_read(tmp_path: Path) -> None:
+def test_a_change_feed_whose_times_would_wrap_around_is_not_read(tmp_path: Path) -> None:
     table = delta(tmp_path / "t", feed=True)
     before = str(table.version())
     int96.write(tmp_path / "t" / "b.parquet", [int96.EXAMPLES["2600-01-01 00:00:00.000000"]], loc=["/new"])

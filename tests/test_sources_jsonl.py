@@ -38,7 +38,7 @@ def write(path: Path, *lines: object) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
-def test_values_keep_their_kind_and_nested_ones_are_native(tmp_path: Path, name: str) -> None:
+def test_values_keep_their_types_and_nested_ones_become_native(tmp_path: Path, name: str) -> None:
     path = write(
         tmp_path / name,
         {"loc": "/a", "id": 1, "price": 2, "live": True, "images": ["/1.jpg"], "video": {"title": "é", "tags": []}},
@@ -65,7 +65,7 @@ def test_a_line_of_white_space_is_blank(tmp_path: Path, blank: str) -> None:
     assert table(path).to_pylist() == [{"loc": "/a"}, {"loc": "/b"}]
 
 
-def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
+def test_types_are_derived_from_all_lines(tmp_path: Path) -> None:
     lines = [{"loc": f"/{n}", "price": n, "sku": n, "since": "2026-01-01", "note": NOTE} for n in range(BLOCK)]
     lines[-1] |= {"price": 0.5, "sku": "A-1", "since": "never", "exclude": "gone"}
     found = table(write(tmp_path / "a.jsonl", *lines))
@@ -95,7 +95,9 @@ def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
         (['it\'s "quoted"', "a\nb\\", "\u2028ü"], ['it\'s "quoted"', "a\nb\\", "\u2028ü"]),
     ],
 )
-def test_a_key_of_several_kinds_is_text_as_written(tmp_path: Path, values: list[Any], expected: list[Any]) -> None:
+def test_a_key_with_values_of_mixed_types_is_text_as_written(
+    tmp_path: Path, values: list[Any], expected: list[Any]
+) -> None:
     lines = [json.dumps({"v": value}, separators=(",", ":"), ensure_ascii=False) for value in values]
     path = write(tmp_path / "a.jsonl", '{"v":' + json.dumps(values[0], separators=(",", ":")) + "}", *lines[1:])
     assert table(path).column("v").to_pylist() == expected
@@ -117,7 +119,7 @@ CELLS = st.one_of(
 
 @settings(max_examples=examples(20))
 @given(st.lists(CELLS, min_size=1, max_size=8))
-def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[Any]) -> None:
+def test_values_of_one_type_are_read_back_unchanged(tmp_path: Path, cells: list[Any]) -> None:
     columns = {f"v{number}": cell for number, cell in enumerate(cells)}
     found = table(write(tmp_path / "a.jsonl", {"loc": "/a", **columns}, {"loc": "/b"}))
     assert found.to_pylist()[0] == {"loc": "/a", **columns}
@@ -129,10 +131,10 @@ SPLINTERS = st.sampled_from(["", '"', ",", "[", "1", "\\", " ", "-", "\n"])
 
 
 @given(LINES, LINES, FORMS, SPLINTERS, st.integers(0, 100))
-def test_what_fits_the_pattern_of_lines_adds_nothing_to_their_types(
+def test_lines_that_match_the_pattern_of_known_types_add_no_types(
     lines: list[dict[str, Any]], others: list[dict[str, Any]], form: dict[str, Any], splinter: str, place: int
 ) -> None:
-    """Broken and strange lines do not fit it."""
+    """Broken and unusual lines do not match it."""
     known = reduce(common, map(type_of, lines), pa.struct([]))
     for text in (json.dumps(line, **form) for line in (*lines, *others)):
         at = place % (len(text) + 1)
@@ -143,8 +145,8 @@ def test_what_fits_the_pattern_of_lines_adds_nothing_to_their_types(
 
 
 @pytest.mark.parametrize("form", [{}, {"separators": (",", ":")}, {"ensure_ascii": False}])
-def test_lines_as_they_are_usually_written_fit_the_pattern(form: dict[str, Any]) -> None:
-    """They need not be parsed for their types; those with another kind of value need be."""
+def test_ordinary_lines_match_the_pattern_of_known_types(form: dict[str, Any]) -> None:
+    """They need not be parsed to find their types; lines with other types must be."""
     first = {"loc": '/ü\n"', "id": 1, "price": 1.5, "live": True, "gone": None, "a ü": ["x"], "video": {"tags": [[]]}}
     second = {"price": -2, "id": None, "a ü": [], "loc": "😀", "video": {}, "gone": None}
     known = reduce(common, map(type_of, [first, second]))
@@ -204,7 +206,7 @@ def test_a_file_of_another_format_is_reported_with_what_to_do(tmp_path: Path, da
         sources.plan_jsonl(tmp_path / "a.jsonl")
 
 
-def test_the_line_of_every_row_is_that_of_an_editor(tmp_path: Path) -> None:
+def test_the_line_of_a_row_is_that_of_a_text_editor(tmp_path: Path) -> None:
     first = write(
         tmp_path / "a.jsonl", '\ufeff{"n": 1}', "", "  ", {"n": 4}, *({"n": n, "note": NOTE} for n in range(5, BLOCK))
     )
@@ -220,14 +222,14 @@ def test_the_line_of_every_row_is_that_of_an_editor(tmp_path: Path) -> None:
     assert lines == found.column("n").to_pylist()
 
 
-def test_keys_that_lines_lack_are_null_and_columns_can_be_chosen(tmp_path: Path) -> None:
+def test_missing_keys_are_null_and_columns_can_be_selected(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl", {"loc": "/a"})
     write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
     assert table(tmp_path).to_pylist() == [{"loc": "/a", "x": None}, {"loc": "/b", "x": 1}]
     assert table(tmp_path, columns=["x", "unknown"]).to_pylist() == [{"x": None}, {"x": 1}]
 
 
-def test_keys_that_differ_only_in_case_are_columns_of_their_own(tmp_path: Path) -> None:
+def test_keys_that_differ_only_in_case_are_separate_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"loc": "/a", "Loc": 1, "x": [1], "LOC": "/c"}, {"loc": None, "Loc": 2})
     found = {"loc": ["/a", None], "Loc": [1, 2], "x": [[1], None], "LOC": ["/c", None]}
     assert table(path).to_pydict() == found
@@ -236,7 +238,7 @@ def test_keys_that_differ_only_in_case_are_columns_of_their_own(tmp_path: Path) 
     assert json.loads(table(path).column("more").to_pylist()[0]) == {"x": 1, "X": 2}
 
 
-def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(tmp_path: Path) -> None:
+def test_a_file_changed_since_planning_can_be_retried_with_a_new_run(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"loc": "/a"})
     (split,) = sources.plan_jsonl(path)
     os.utime(path, ns=(1, 1))
@@ -244,13 +246,13 @@ def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(tmp_path: Path) -
         list(sources.read(split))
 
 
-def test_keys_that_no_rule_could_name_are_left_out_and_strange_ones_are_read(tmp_path: Path) -> None:
+def test_keys_that_no_rule_can_name_are_ignored_and_unusual_ones_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"": 1, "it's": 2, 'x"y': {"": 3}, "a b": [{"c.d": 4}]})
     assert table(path).to_pylist() == [{"it's": 2, 'x"y': '{"":3}', "a b": [{"c.d": 4}]}]
 
 
 @pytest.mark.parametrize("depth", [70, 200, 3000])
-def test_values_that_are_nested_too_deeply_are_reported(tmp_path: Path, depth: int) -> None:
+def test_too_deeply_nested_values_are_reported(tmp_path: Path, depth: int) -> None:
     write(tmp_path / "a.jsonl", {"loc": "/a"})
     write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
     write(tmp_path / "c.jsonl", {"loc": "/c"}, '{"a": ' + "[" * depth + "]" * depth + "}")
@@ -263,14 +265,14 @@ def test_values_that_are_nested_too_deeply_are_reported(tmp_path: Path, depth: i
 @pytest.mark.parametrize(
     "text", ["[{" * 99, '"[{' * 99, "\\" * 99 + "[" * 99, "\\" * 98 + '"' + "{" * 99, "é[" * 99], ids=ascii
 )
-def test_brackets_in_text_are_no_levels(tmp_path: Path, text: str) -> None:
+def test_brackets_in_text_do_not_count_as_nesting(tmp_path: Path, text: str) -> None:
     found = table(write(tmp_path / "a.jsonl", {"loc": "/a"}, {"loc": "/b", "x": text}, {"loc": "/c", "x": [[text]]}))
     assert [None if x is None else x for x in found.column("x").to_pylist()][:2] == [None, text]
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(50, True), (51, False)])
 @pytest.mark.parametrize("around", ["[]", "{}"])
-def test_a_line_has_fifty_levels_at_most_on_any_line(tmp_path: Path, levels: int, fits: bool, around: str) -> None:
+def test_any_line_with_more_than_fifty_levels_is_reported(tmp_path: Path, levels: int, fits: bool, around: str) -> None:
     begin, end = ("[", "]") if around == "[]" else ('{"a":', "}")
     inner = begin * (levels - 1) + "1" + end * (levels - 1)
     many = [json.dumps({"loc": f"/{n}", "more": [{"n": n}] * 60}) for n in range(9)]
@@ -285,7 +287,7 @@ def test_a_line_has_fifty_levels_at_most_on_any_line(tmp_path: Path, levels: int
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
-def test_a_line_is_bounded_wherever_it_begins(tmp_path: Path, name: str) -> None:
+def test_the_length_of_a_line_is_bounded_wherever_it_begins(tmp_path: Path, name: str) -> None:
     fits, over = ('{"loc": "/b", "x": "' + "x" * (size - 22) + '"}' for size in (16 * 1024**2, 16 * 1024**2 + 1))
     assert len(table(write(tmp_path / name, {"loc": "/a"}, fits, {"loc": "/c"}))) == 3
     for before in (1, 100_000):
@@ -295,7 +297,7 @@ def test_a_line_is_bounded_wherever_it_begins(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("count", [10_000, 10_001, 500_000])
-def test_an_object_within_a_line_has_bounded_keys(tmp_path: Path, count: int) -> None:
+def test_the_keys_of_a_nested_object_are_bounded(tmp_path: Path, count: int) -> None:
     path = write(
         tmp_path / "a.jsonl", {"loc": "/a"}, {"loc": "/b", "x": [{"y": dict.fromkeys(map(str, range(count)), 1)}]}
     )
@@ -306,7 +308,7 @@ def test_an_object_within_a_line_has_bounded_keys(tmp_path: Path, count: int) ->
         sources.plan_jsonl(path)
 
 
-def test_keys_of_all_lines_together_are_bounded(tmp_path: Path) -> None:
+def test_the_total_number_of_keys_is_bounded(tmp_path: Path) -> None:
     assert (
         len(sources.columns(sources.plan_jsonl(write(tmp_path / "a.jsonl", {f"c{n}": n for n in range(4_096)}))[0]))
         == 4_096
@@ -316,13 +318,13 @@ def test_keys_of_all_lines_together_are_bounded(tmp_path: Path) -> None:
         sources.plan_jsonl(path)
 
 
-def test_a_key_of_several_kinds_changes_nothing_about_the_others(tmp_path: Path) -> None:
+def test_a_key_with_mixed_types_does_not_change_other_keys(tmp_path: Path) -> None:
     lines = [{"v": 1, "whole": 1, "number": 1}, {"v": "a", "whole": -1, "number": -1.5}]
     assert table(write(tmp_path / "a.jsonl", *lines)).to_pylist() == [{**lines[0], "v": "1"}, lines[1]]
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(1024)])
-def test_lines_that_are_compressed_twice_are_named(tmp_path: Path, tail: bytes) -> None:
+def test_a_file_that_is_compressed_twice_is_reported(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(gzip.compress(b'{"loc": "/a"}\n') + tail))
     with pytest.raises(

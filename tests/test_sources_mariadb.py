@@ -49,7 +49,7 @@ def rows(
     )
 
 
-def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
+def test_types_of_mariadb_are_converted_correctly(shop: MariaDB) -> None:
     found = rows(
         shop.uri,
         """SELECT 1 AS i, true AS b, 1.5e0 AS f, CAST(12.5 AS DECIMAL(10,2)) AS n, DATE '2026-01-02' AS d,
@@ -68,7 +68,7 @@ def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
     ]  # fmt: skip
 
 
-def test_types_hold_if_the_first_rows_are_null(shop: MariaDB) -> None:
+def test_types_do_not_depend_on_nulls_in_the_first_rows(shop: MariaDB) -> None:
     found = rows(
         shop.uri,
         "SELECT IF(id > 4000, price, NULL) AS price, IF(id > 4000, naive, NULL) AS t FROM products ORDER BY id",
@@ -100,7 +100,7 @@ def test_since_is_compared_in_utc(shop: MariaDB, column: str) -> None:
     assert found.schema.field("t").type == (pa.timestamp("us", "UTC") if column == "seen" else pa.timestamp("us"))
 
 
-def test_values_are_bound_and_never_read_as_sql(shop: MariaDB) -> None:
+def test_parameters_are_bound_and_never_interpreted_as_sql(shop: MariaDB) -> None:
     params = {"a": "it's \\' % :b", "n": 3, "day": date(2026, 1, 2)}
     query = "SELECT :a AS a, ':a %s \\' :a' AS q, :n + 1 AS n, :day AS day, TIME '10:30:00' AS `x:y` # :no"
     (row,) = rows(shop.uri, query, params=params).to_pylist()
@@ -111,7 +111,7 @@ def test_values_are_bound_and_never_read_as_sql(shop: MariaDB) -> None:
 
 
 @pytest.mark.parametrize("column", ["id", "seen", "naive"])
-def test_key_ranges_together_give_every_row_once(shop: MariaDB, column: str) -> None:
+def test_key_ranges_together_have_every_row_once(shop: MariaDB, column: str) -> None:
     plan = sources.plan_database(parse(shop.uri), "SELECT * FROM products;", split=(column, 4))
     assert len(plan) == 4
     found = rows(shop.uri, "SELECT * FROM products;", split=(column, 4), batch_rows=700)
@@ -120,7 +120,7 @@ def test_key_ranges_together_give_every_row_once(shop: MariaDB, column: str) -> 
     assert sorted(rows(shop.uri, query, split=("k", 4))["id"].to_pylist()) == list(range(1, 5001))
 
 
-def test_a_probe_tells_columns_and_types(shop: MariaDB) -> None:
+def test_a_probe_returns_columns_and_types(shop: MariaDB) -> None:
     found = sources.probe_database(
         parse(shop.uri), "SELECT id, loc, seen FROM products WHERE seen < :now", {"now": NOW}
     )
@@ -135,18 +135,18 @@ def test_a_probe_tells_columns_and_types(shop: MariaDB) -> None:
         ("SELECT * FRO products", "error in your SQL syntax"),
     ],
 )
-def test_a_select_that_is_wrong_is_reported_with_the_servers_words(shop: MariaDB, query: str, told: str) -> None:
+def test_an_invalid_select_is_reported_with_the_message_of_the_server(shop: MariaDB, query: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\): .*{told}"):
         rows(shop.uri, query)
 
 
-def test_nothing_is_written(shop: MariaDB) -> None:
+def test_a_statement_that_writes_is_refused(shop: MariaDB) -> None:
     with pytest.raises((InvalidSource, Refused)):
         rows(shop.uri.replace("reader:pass%3Aw%40rd%2Fsecret", "admin:admin"), "DELETE FROM products")
     assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
 
 
-def test_refusals_and_absence_are_distinguished(shop: MariaDB) -> None:
+def test_refused_access_and_unreachable_servers_are_distinguished(shop: MariaDB) -> None:
     with pytest.raises(Refused, match="Access denied for user 'reader'") as caught:
         rows(shop.uri.replace("w%40rd", "hush%40rd"), "SELECT 1")
     assert "hush@rd" not in "".join(traceback.format_exception(caught.value))
@@ -156,7 +156,7 @@ def test_refusals_and_absence_are_distinguished(shop: MariaDB) -> None:
         rows(shop.uri.replace(f":{shop.port}/", ":1/"), "SELECT 1")
 
 
-def test_a_statement_timeout_is_worth_trying_again(shop: MariaDB) -> None:
+def test_a_statement_timeout_can_be_retried(shop: MariaDB) -> None:
     shop.execute("SET GLOBAL max_statement_time = 0.3")
     try:
         with pytest.raises(Unavailable, match="max_statement_time"):
@@ -165,7 +165,7 @@ def test_a_statement_timeout_is_worth_trying_again(shop: MariaDB) -> None:
         shop.execute("SET GLOBAL max_statement_time = 0")
 
 
-def test_a_reader_that_stops_early_does_not_read_on(shop: MariaDB) -> None:
+def test_a_reader_that_stops_early_does_not_fetch_the_rest(shop: MariaDB) -> None:
     query = "SELECT a.id, REPEAT('x', 500) AS x FROM products a, products b"
     (split,) = sources.plan_database(parse(shop.uri), query)
     reader = sources.read(split, connection=parse(shop.uri), query=query, batch_rows=1000)
@@ -174,7 +174,7 @@ def test_a_reader_that_stops_early_does_not_read_on(shop: MariaDB) -> None:
     assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
 
 
-def test_awkward_values_arrive_as_they_are(shop: MariaDB) -> None:
+def test_unusual_values_are_read_unchanged(shop: MariaDB) -> None:
     widest = "-" + "9" * 35 + "." + "9" * 30
     shop.execute(
         "DROP TABLE IF EXISTS awkward",
@@ -206,7 +206,7 @@ def test_awkward_values_arrive_as_they_are(shop: MariaDB) -> None:
     assert set(nothing.values()) == {None}
 
 
-def test_a_date_of_no_calendar_is_null(shop: MariaDB) -> None:
+def test_a_nonexistent_date_is_null(shop: MariaDB) -> None:
     found = rows(
         shop.uri.replace("/shop", "/shop?init_command=SET%20SESSION%20sql_mode%3D'ALLOW_INVALID_DATES'"),
         "SELECT CAST('2026-02-31' AS DATE) AS d, CAST('2024-02-29 23:59:59.5' AS DATETIME(1)) AS t",
@@ -214,7 +214,7 @@ def test_a_date_of_no_calendar_is_null(shop: MariaDB) -> None:
     assert found.to_pylist() == [{"d": None, "t": datetime(2024, 2, 29, 23, 59, 59, 500_000)}]  # noqa: DTZ001
 
 
-def test_rows_of_every_length_and_a_result_larger_than_a_buffer_arrive_whole(shop: MariaDB) -> None:
+def test_rows_of_any_length_and_large_results_are_read_completely(shop: MariaDB) -> None:
     query = "SELECT seq, REPEAT('ä', seq * 37 % 200000) AS x FROM seq_0_to_300"
     found = rows(shop.uri, query)
     assert found["seq"].to_pylist() == list(range(301))
@@ -223,13 +223,13 @@ def test_rows_of_every_length_and_a_result_larger_than_a_buffer_arrive_whole(sho
     assert [len(text) for text in long["x"].to_pylist()] == [8_999_999, 8_999_998]
 
 
-def test_a_row_that_the_protocol_would_cut_is_refused(shop: MariaDB) -> None:
+def test_a_row_that_the_protocol_would_truncate_is_refused(shop: MariaDB) -> None:
     shop.execute("SET GLOBAL max_allowed_packet = 64 * 1024 * 1024")
     with pytest.raises(InvalidSource, match="a row is longer than 16 MB; leave its large columns out"):
         rows(shop.uri, "SELECT REPEAT('x', 17000000) AS x")
 
 
-def test_an_error_in_the_midst_of_the_rows_is_reported(shop: MariaDB) -> None:
+def test_an_error_among_the_rows_is_reported(shop: MariaDB) -> None:
     query = "SELECT id, IF(id < 4000, 1, (SELECT id FROM products p WHERE p.id >= products.id)) AS one FROM products"
     with pytest.raises(InvalidSource, match="Subquery returns more than 1 row"):
         rows(shop.uri, query)
@@ -240,7 +240,7 @@ def test_a_statement_without_rows_is_reported(shop: MariaDB) -> None:
         list(mysql.rows(parse(shop.uri), "DO 1", {}, Statement(Session()), label="catalog"))
 
 
-def test_text_arrives_whatever_the_connection_is_encoded_in(shop: MariaDB) -> None:
+def test_text_is_read_correctly_with_any_connection_charset(shop: MariaDB) -> None:
     found = rows(
         shop.uri + "?charset=latin1", "SELECT loc, :word AS word FROM products LIMIT 1", params={"word": "größe"}
     )
@@ -248,14 +248,12 @@ def test_text_arrives_whatever_the_connection_is_encoded_in(shop: MariaDB) -> No
 
 
 @pytest.mark.parametrize("query", ["nosuch=1", "connect_timeout=soon"])
-def test_an_option_that_the_driver_does_not_take_is_a_mistake_of_the_connection(shop: MariaDB, query: str) -> None:
+def test_an_unknown_driver_option_is_an_error_of_the_connection(shop: MariaDB, query: str) -> None:
     with pytest.raises(ConfigError, match=r"an option that PyMySQL does not take: .*(nosuch|soon)"):
         rows(f"{shop.uri}?{query}", "SELECT 1")
 
 
-def test_the_rows_come_through_tls_and_the_certificate_is_checked_if_an_authority_is_given(
-    shop: MariaDB, tmp_path: Path
-) -> None:
+def test_rows_are_read_over_tls_and_the_certificate_is_verified_if_a_ca_is_given(shop: MariaDB, tmp_path: Path) -> None:
     query = "SELECT a.id, REPEAT('x', 900) AS x FROM products a, (SELECT 1 UNION ALL SELECT 2) two"
     airflows = json.dumps({"ssl": {"ca": str(shop.ca)}})
     for asked in (f"ssl_ca={quote(str(shop.ca))}", f"__extra__={quote(airflows)}", "ssl_check_hostname=false"):
@@ -273,20 +271,20 @@ def test_the_rows_come_through_tls_and_the_certificate_is_checked_if_an_authorit
 
 
 def noticed(uri: str, query: str, **options: object) -> tuple[pa.Table, Tally]:
-    """The rows of a SELECT, and what the server said of them."""
+    """Return the rows of a SELECT, and the server's warnings."""
     notices = Tally()
     found = rows(uri, query, session=Session(notice=notices.add), **options)
     return found, notices
 
 
 @pytest.mark.parametrize("aggregate", ["GROUP_CONCAT(loc ORDER BY id)", "JSON_ARRAYAGG(loc)"])
-def test_long_lists_are_not_cut(shop: MariaDB, aggregate: str) -> None:
+def test_long_concatenated_lists_are_not_truncated(shop: MariaDB, aggregate: str) -> None:
     found, notices = noticed(shop.uri, f"SELECT {aggregate} AS locs FROM products")
     assert found["locs"][0].as_py().count("/p/") == 5000
     assert not notices.counts
 
 
-def test_a_value_that_is_cut_all_the_same_ends_the_run(shop: MariaDB) -> None:
+def test_a_value_truncated_by_the_server_ends_the_run(shop: MariaDB) -> None:
     shop.execute(
         "CREATE OR REPLACE FUNCTION images() RETURNS LONGTEXT READS SQL DATA BEGIN "
         "SET SESSION group_concat_max_len = 20; RETURN (SELECT GROUP_CONCAT(p.loc) FROM products p); END",
@@ -302,7 +300,7 @@ def test_a_value_that_is_cut_all_the_same_ends_the_run(shop: MariaDB) -> None:
         rows(shop.uri, "SELECT REPEAT(loc, 10000000) AS loc FROM products WHERE id = 5")
 
 
-def test_what_casts_alter_is_counted_with_an_example(shop: MariaDB) -> None:
+def test_values_altered_by_casts_are_counted_with_an_example(shop: MariaDB) -> None:
     shop.execute("DROP TABLE IF EXISTS words", "CREATE TABLE words (w TEXT)", "INSERT INTO words VALUES ('1a'), ('2b')")
     found, notices = noticed(shop.uri, "SELECT CAST(w AS INT) AS n, STR_TO_DATE(w, '%Y-%m-%d') AS d FROM words")
     assert found["n"].to_pylist() == [1, 2]
@@ -313,7 +311,7 @@ def test_what_casts_alter_is_counted_with_an_example(shop: MariaDB) -> None:
     assert "'1a'" in notices.examples["the database altered values (warning 1292)"][0]
 
 
-def test_a_run_warns_of_what_casts_alter(shop: MariaDB, tmp_path: Path) -> None:
+def test_a_run_warns_of_values_altered_by_casts(shop: MariaDB, tmp_path: Path) -> None:
     site = TestSite(tmp_path, urls={"respect_robots": False})
     site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": shop.uri})
     query = "SELECT loc, CAST(loc AS INT) AS n FROM products WHERE id < 10"

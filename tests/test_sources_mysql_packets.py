@@ -1,4 +1,4 @@
-"""The text protocol against PyMySQL's own reading of it, however the bytes come."""
+"""The text protocol compared with PyMySQL's own reader, for any chunks of bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def written(value: bytes | None) -> bytes:
 
 
 def read(data: bytes, columns: int, sizes: list[int]) -> list[tuple[bytes | None, ...]]:
-    """The rows, with `read` giving at most so many bytes at a time."""
+    """Return the rows, with `read` returning at most this many bytes at a time."""
     stream, turn = io.BytesIO(data), iter(range(10**9))
     found: list[tuple[bytes | None, ...]] = []
     for block in blocks(lambda most: stream.read(min(most, sizes[next(turn) % len(sizes)])), columns):
@@ -56,7 +56,7 @@ def read(data: bytes, columns: int, sizes: list[int]) -> list[tuple[bytes | None
     st.lists(st.tuples(values, values, values), max_size=40),
     st.lists(st.sampled_from([1, 3, 4, 5, 100, 5_000, 10**7]), min_size=1, max_size=4).filter(lambda s: max(s) > 50),
 )
-def test_rows_are_those_that_the_driver_itself_reads(rows: list[tuple[bytes | None, ...]], sizes: list[int]) -> None:
+def test_rows_are_the_same_as_those_read_by_the_driver(rows: list[tuple[bytes | None, ...]], sizes: list[int]) -> None:
     contents = [b"".join(map(written, row)) for row in rows]
     found = read(b"".join(map(packet, contents)) + OK, 3, sizes)
     theirs = []
@@ -66,13 +66,13 @@ def test_rows_are_those_that_the_driver_itself_reads(rows: list[tuple[bytes | No
     assert found == theirs
 
 
-def test_more_rows_than_a_buffer_holds_arrive_in_order() -> None:
+def test_more_rows_than_a_buffer_are_read_in_order() -> None:
     rows = [(str(n).encode(), b"z" * (n % 700)) for n in range(30_000)]
     data = b"".join(packet(b"".join(map(written, row))) for row in rows)
     assert read(data + OK, 2, [60_000]) == rows
 
 
-def test_an_error_in_place_of_a_row_comes_after_the_rows_before_it() -> None:
+def test_an_error_among_the_rows_is_raised_after_the_earlier_rows() -> None:
     error = packet(b"\xff\x2b\x04#HY000the words")
     came = blocks(io.BytesIO(packet(b"\x011") * 3 + error).read, 1)
     assert len(next(came)[0].starts) == 3
@@ -82,18 +82,18 @@ def test_an_error_in_place_of_a_row_comes_after_the_rows_before_it() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 2, HEADER, 8])
-def test_a_result_without_its_end_is_lost(cut: int) -> None:
+def test_a_result_without_its_end_is_a_lost_connection(cut: int) -> None:
     with pytest.raises(Lost):
         list(blocks(io.BytesIO(packet(b"\x03abc")[:cut]).read, 1))
 
 
 @pytest.mark.parametrize("content", [b"\x03ab", b"\x03abcd", b"\x01a\x01b", b"\xfcab"])
-def test_a_packet_that_is_no_row_of_these_columns_is_reported(content: bytes) -> None:
+def test_a_packet_that_is_not_a_row_of_the_columns_is_reported(content: bytes) -> None:
     with pytest.raises(Broken, match="not what the protocol says"):
         list(blocks(io.BytesIO(packet(content) + OK).read, 1))
 
 
-def test_packets_that_are_not_whole_wait_for_the_rest() -> None:
+def test_incomplete_packets_wait_for_the_rest() -> None:
     data = np.frombuffer(packet(b"\x01a") * 3, np.uint8)
     starts, at = packets(data[:-1], 0)
     assert (starts.tolist(), at) == ([0, 6], 12)

@@ -26,17 +26,17 @@ SQL = st.text(st.sampled_from("ab :'\"`$-/*#;[]\\\n1x\u00e9") | st.sampled_from(
         ("postgresql", "'never closed :", None),
     ],
 )
-def test_only_parameters_are_replaced(kind: str, sql: str, expected: str | None) -> None:
+def test_only_parameters_outside_of_texts_and_comments_are_replaced(kind: str, sql: str, expected: str | None) -> None:
     values = {"now": 1, "since": 2, "site": 3}
     assert bind(sql, values, kind, lambda name: f"<{name}>", label="a.sql")[0] == (expected or sql)
 
 
 @given(SQL, st.sampled_from(["postgresql", "sqlite", "mysql", "mssql"]))
-def test_no_text_is_lost_when_sql_is_cut_up(sql: str, kind: str) -> None:
+def test_no_text_is_lost_when_sql_is_tokenized(sql: str, kind: str) -> None:
     assert "".join(part.text for part in parts(sql, kind)) == sql
 
 
-def test_an_unknown_parameter_is_named_with_its_nearest() -> None:
+def test_an_unknown_parameter_is_named_with_a_suggestion() -> None:
     with pytest.raises(ConfigError) as caught:
         bind("x > :sinse AND y = :z", {"since": 1, "now": 2}, "postgresql", str, label="sql/a.sql")
     assert len(caught.value.problems) == 2
@@ -44,7 +44,7 @@ def test_an_unknown_parameter_is_named_with_its_nearest() -> None:
     assert "did you mean :since?" in caught.value.problems[0]
 
 
-def test_a_closing_semicolon_goes_and_lines_stay() -> None:
+def test_a_final_semicolon_is_removed_and_line_numbers_stay() -> None:
     assert (
         one_statement("select 1\nfrom t;\n-- the end;\n", "postgresql", label="a") == "select 1\nfrom t\n-- the end;\n"
     )
@@ -62,5 +62,5 @@ def test_an_empty_select_is_refused(sql: str) -> None:
         one_statement(sql, "postgresql", label="a.sql")
 
 
-def test_the_names_in_a_select_are_found() -> None:
+def test_the_parameters_of_a_select_are_found() -> None:
     assert names("id >= :split_from AND id < :split_to -- :no", "postgresql") == {"split_from", "split_to"}

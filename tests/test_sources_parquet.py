@@ -31,7 +31,7 @@ def rows(plan: list[sources.Split], **options: object) -> pa.Table:
     )
 
 
-def test_a_big_file_is_cut_at_its_row_groups_into_equal_parts(tmp_path: Path) -> None:
+def test_a_large_file_is_split_at_row_groups_into_equal_parts(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 1000, group=100)
     plan = sources.plan_parquet(path, split_rows=400)
     assert [split.rows for split in plan] == [300, 400, 300]
@@ -80,7 +80,7 @@ def test_a_folder_that_is_a_table_is_refused_by_its_kind(tmp_path: Path, kind: s
     assert rows(sources.plan_parquet([file])).num_rows == 10
 
 
-def test_a_folder_called_metadata_makes_no_table(tmp_path: Path) -> None:
+def test_a_folder_named_metadata_is_not_a_table(tmp_path: Path) -> None:
     write(tmp_path / "export/a.parquet")
     write(tmp_path / "table/b.parquet")
     (tmp_path / "export/metadata").mkdir()
@@ -95,7 +95,7 @@ def test_a_folder_called_metadata_makes_no_table(tmp_path: Path) -> None:
     st.integers(1, 100),
     st.integers(1, 5_000),
 )
-def test_every_row_is_in_one_split_whatever_the_bounds(
+def test_every_row_is_in_exactly_one_split(
     tmp_path: Path, files: list[tuple[int, int]], split_rows: int, split_bytes: int
 ) -> None:
     start = 0
@@ -126,7 +126,7 @@ def test_a_folder_is_read_recursively_without_hidden_names(tmp_path: Path) -> No
     assert found.column_names == ["loc", "id", "day"]
 
 
-def test_patterns_and_lists_name_files(tmp_path: Path) -> None:
+def test_files_can_be_given_by_patterns_and_lists(tmp_path: Path) -> None:
     for at, name in enumerate(["a-1", "a-2", "b-1", "deep/a-3", "we[i]rd"]):
         write(tmp_path / f"{name}.parquet", 1, start=at)
 
@@ -148,13 +148,13 @@ def test_a_path_without_a_file_is_reported(tmp_path: Path, name: str, told: str)
         sources.plan_parquet(tmp_path / name)
 
 
-def test_no_path_at_all_is_reported() -> None:
+def test_an_empty_list_of_paths_is_reported() -> None:
     with pytest.raises(InvalidSource, match="no file is named"):
         sources.plan_parquet([])
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1])
-def test_a_file_that_is_cut_off_is_reported(tmp_path: Path, size: int) -> None:
+def test_a_truncated_file_is_reported(tmp_path: Path, size: int) -> None:
     path = write(tmp_path / "a.parquet")
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(InvalidSource, match=r"a\.parquet is not a whole Parquet file, it may be cut off"):
@@ -177,7 +177,7 @@ def test_text_that_is_not_utf8_is_reported_with_file_and_column(tmp_path: Path) 
         rows(sources.plan_parquet(path))
 
 
-def test_columns_that_a_file_lacks_are_null_and_numbers_are_widened(tmp_path: Path) -> None:
+def test_missing_columns_are_null_and_numbers_are_widened(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", 2, price=pa.array([1, 2], pa.int32()))
     write(tmp_path / "b.parquet", 2, price=pa.array([1.5, 2.5]), title=pa.array(["x", "y"]).dictionary_encode())
     write(tmp_path / "c.parquet", 2, title=pa.array(["x", "y"], pa.large_string()))
@@ -187,14 +187,14 @@ def test_columns_that_a_file_lacks_are_null_and_numbers_are_widened(tmp_path: Pa
     assert found.schema.field("title").type == pa.string()
 
 
-def test_types_that_do_not_go_together_are_reported_with_both_files(tmp_path: Path) -> None:
+def test_incompatible_types_are_reported_with_both_files(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", 1, day=pa.array(["2026-01-02"]))
     write(tmp_path / "b.parquet", 1, day=pa.array([20], pa.date32()))
     with pytest.raises(InvalidSource, match=r"'day' is string in .*a\.parquet and date32\[day\] in .*b\.parquet"):
         sources.plan_parquet(tmp_path)
 
 
-def test_columns_can_be_chosen_with_nested_ones_whole(tmp_path: Path) -> None:
+def test_columns_can_be_selected_and_nested_ones_are_complete(tmp_path: Path) -> None:
     videos = pa.array([[{"title": "t", "duration": 5}]] * 10)
     path = write(tmp_path / "a.parquet", videos=videos)
     found = rows(sources.plan_parquet(path), columns=["videos", "nowhere", "id"])
@@ -202,14 +202,14 @@ def test_columns_can_be_chosen_with_nested_ones_whole(tmp_path: Path) -> None:
     assert found["videos"].to_pylist() == videos.to_pylist()
 
 
-def test_batches_keep_the_bounds_if_a_dictionary_hides_the_size(tmp_path: Path) -> None:
+def test_batches_respect_the_bounds_even_for_dictionary_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 20_000, title=pa.array(["x" * 1_000] * 20_000))
     found = list(sources.read(sources.plan_parquet(path)[0], batch_bytes=1_000_000, batch_rows=5_000))
     assert sum(batch.num_rows for batch in found) == 20_000
     assert max(batch.nbytes for batch in found) <= 1_000_000
 
 
-def test_no_memory_is_held_once_a_file_is_read(tmp_path: Path) -> None:
+def test_memory_is_freed_once_a_file_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 20_000, group=5_000, title=pa.array(["x" * 1_000] * 20_000))
     before = pa.total_allocated_bytes()
     for _ in range(3):
@@ -217,7 +217,7 @@ def test_no_memory_is_held_once_a_file_is_read(tmp_path: Path) -> None:
         assert pa.total_allocated_bytes() - before < 1_000_000
 
 
-def test_a_row_group_that_is_larger_than_memory_is_read_a_little_at_a_time(tmp_path: Path) -> None:
+def test_a_large_row_group_is_read_in_parts(tmp_path: Path) -> None:
     wide = pa.array([os.urandom(1_000) for _ in range(40_000)])
     pq.write_table(pa.table({"loc": [f"/{n}" for n in range(40_000)], "body": wide}), tmp_path / "a.parquet")
     del wide
@@ -235,7 +235,7 @@ def test_an_empty_file_is_one_split_without_rows(tmp_path: Path) -> None:
     assert sources.columns(plan[0]).names == ["loc", "id"]
 
 
-def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_read_can_be_retried_with_a_new_run(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 1_000)
     (split,) = sources.plan_parquet(path)
     reader = sources.read(split, batch_rows=100)
@@ -261,7 +261,7 @@ def test_a_file_of_another_format_is_reported_with_what_to_do(tmp_path: Path, da
         sources.plan_parquet([str(tmp_path / "a.parquet")])
 
 
-def test_a_footer_whose_rows_are_not_those_of_its_groups_is_damaged(tmp_path: Path) -> None:
+def test_a_footer_with_inconsistent_row_counts_is_damaged(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 300)
     data = path.read_bytes()
     rows_of_footer = b"\x16\xd8\x04\x19"  # field 3 (int64): 300 in Thrift's compact form; field 4 (list)

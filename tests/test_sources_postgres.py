@@ -51,7 +51,7 @@ def test_a_select_is_read_in_batches_within_the_bounds(postgres: Postgres) -> No
     assert sorted(i for batch in found for i in batch.column("id").to_pylist()) == list(range(1, 5001))
 
 
-def test_types_arrive_as_they_are_meant(postgres: Postgres) -> None:
+def test_types_of_postgresql_are_converted_correctly(postgres: Postgres) -> None:
     found = rows(
         postgres.uri,
         """SELECT 1::smallint s, 2::bigint b, 1.5::float8 f, 12.50::numeric(10,2) n, 0.1::numeric u, 'NaN'::numeric nan,
@@ -73,7 +73,7 @@ def test_types_arrive_as_they_are_meant(postgres: Postgres) -> None:
     assert row["id"] == "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
 
 
-def test_dates_that_no_sitemap_can_say_are_null(postgres: Postgres) -> None:
+def test_dates_that_no_sitemap_can_express_are_null(postgres: Postgres) -> None:
     found = rows(
         postgres.uri,
         "SELECT * FROM (VALUES ('infinity'::timestamptz, '-infinity'::date, '0044-03-15 BC'::timestamp), "
@@ -83,7 +83,7 @@ def test_dates_that_no_sitemap_can_say_are_null(postgres: Postgres) -> None:
     assert found[1] == {"a": NOW, "b": date(9999, 12, 31), "c": datetime(1, 1, 1)}  # noqa: DTZ001 - a naive column
 
 
-def test_types_that_the_driver_has_none_for_arrive_as_text_or_numbers(postgres: Postgres) -> None:
+def test_types_unknown_to_the_driver_become_text_or_numbers(postgres: Postgres) -> None:
     postgres.execute(
         "CREATE TYPE pair AS (a int, b text)", "CREATE TYPE cost AS (price money)", "CREATE DOMAIN amount AS money"
     )
@@ -109,7 +109,7 @@ def test_types_that_the_driver_has_none_for_arrive_as_text_or_numbers(postgres: 
 
 
 @pytest.mark.parametrize("own", ["", "&client_encoding=LATIN1"])
-def test_a_database_of_another_encoding_is_read_and_asked_as_utf8(postgres: Postgres, own: str) -> None:
+def test_a_database_in_another_encoding_is_read_and_queried_in_utf8(postgres: Postgres, own: str) -> None:
     name = f"latin_{uuid.uuid4().hex[:12]}"
     postgres.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     latin = Postgres(re.sub(r"/test_\w+", f"/{name}", postgres.uri), postgres.data)
@@ -120,7 +120,7 @@ def test_a_database_of_another_encoding_is_read_and_asked_as_utf8(postgres: Post
         rows(latin.uri + own, "SELECT :word AS word", params={"word": "€"})
 
 
-def test_a_database_without_an_encoding_yields_what_is_utf8_and_tells_the_rest(postgres: Postgres) -> None:
+def test_a_database_without_an_encoding_yields_valid_utf8_and_reports_the_rest(postgres: Postgres) -> None:
     name = f"bare_{uuid.uuid4().hex[:12]}"
     postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
     bare = re.sub(r"/test_\w+", f"/{name}", postgres.uri)
@@ -129,7 +129,7 @@ def test_a_database_without_an_encoding_yields_what_is_utf8_and_tells_the_rest(p
         rows(bare, "SELECT E'gr\\xf6\\xdfe' AS loc")
 
 
-def test_a_large_number_without_a_scale_is_an_error_rather_than_rounded(postgres: Postgres) -> None:
+def test_a_large_number_without_a_scale_is_an_error_and_not_rounded(postgres: Postgres) -> None:
     with pytest.raises(
         InvalidSource, match=r"'id' is numeric without a declared scale and holds 9007199254740993.*bigint"
     ):
@@ -145,7 +145,7 @@ def test_since_is_compared_with_timestamps_of_both_kinds(postgres: Postgres, col
     assert found.num_rows == 5000 - 1440
 
 
-def test_values_are_bound_with_their_types_and_never_read_as_sql(postgres: Postgres) -> None:
+def test_parameters_are_bound_with_their_types_and_never_interpreted_as_sql(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     params = {
         "text": "it's $1 \\' ; -- :now", "Text": "other", "n": 7, "f": 0.5, "dec": Decimal("1.1"), "yes": True,
@@ -165,7 +165,7 @@ def test_values_are_bound_with_their_types_and_never_read_as_sql(postgres: Postg
 
 
 @pytest.mark.parametrize("column", ["id", "day", "seen", "naive", "price"])
-def test_key_ranges_together_give_every_row_once(postgres: Postgres, column: str) -> None:
+def test_key_ranges_together_have_every_row_once(postgres: Postgres, column: str) -> None:
     postgres.execute(PRODUCTS, "INSERT INTO products (loc) VALUES ('/without-a-key')")
     if column == "price":
         postgres.execute("UPDATE products SET price = id")
@@ -181,7 +181,7 @@ def test_key_ranges_together_give_every_row_once(postgres: Postgres, column: str
     assert max(parts) < 3 * min(parts)
 
 
-def test_rows_that_came_after_the_plan_are_in_a_split_too(postgres: Postgres) -> None:
+def test_rows_added_after_planning_are_in_a_split(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     plan = sources.plan_database(parse(postgres.uri), "SELECT id FROM products", split=("id", 3))
     postgres.execute("INSERT INTO products (id) VALUES (-5), (99999)")
@@ -195,7 +195,7 @@ def test_rows_that_came_after_the_plan_are_in_a_split_too(postgres: Postgres) ->
 
 
 @pytest.mark.parametrize("column", ["id", "day", "seen"])
-def test_a_select_that_names_the_bounds_gets_them_bound(postgres: Postgres, column: str) -> None:
+def test_the_bounds_of_a_split_are_bound_to_the_parameters_of_the_select(postgres: Postgres, column: str) -> None:
     postgres.execute(PRODUCTS)
     query = f"SELECT loc, {column} FROM products WHERE {column} >= :split_from AND {column} < :split_to"
     plan = sources.plan_database(parse(postgres.uri), query, split=(column, 3))
@@ -212,7 +212,7 @@ def test_an_empty_table_is_one_split_without_rows(postgres: Postgres) -> None:
     assert list(sources.read(plan[0], connection=parse(postgres.uri), query="SELECT * FROM nothing")) == []
 
 
-def test_a_split_needs_its_column_and_a_sensible_type(postgres: Postgres) -> None:
+def test_a_split_column_must_exist_and_have_a_suitable_type(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     with pytest.raises(InvalidSource, match=r"needs the column 'id' in the result of the SELECT"):
         sources.plan_database(parse(postgres.uri), "SELECT loc FROM products", split=("id", 2))
@@ -224,7 +224,7 @@ def test_a_split_needs_its_column_and_a_sensible_type(postgres: Postgres) -> Non
         sources.plan_database(parse(postgres.uri), "SELECT 1 WHERE 1 > :split_from AND 1 < :split_to")
 
 
-def test_a_probe_tells_columns_and_types_and_reads_nothing(postgres: Postgres) -> None:
+def test_a_probe_returns_columns_and_types_without_reading_rows(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     found = sources.probe_database(
         parse(postgres.uri), "SELECT id, seen, 1 / (id - id) AS broken FROM products WHERE seen > :now", {"now": NOW}
@@ -244,26 +244,28 @@ def test_a_probe_tells_columns_and_types_and_reads_nothing(postgres: Postgres) -
         ("SELECT id, 1 AS id FROM products", "'id' more than once"),
     ],
 )
-def test_a_select_that_is_wrong_is_reported_with_the_servers_words(postgres: Postgres, query: str, told: str) -> None:
+def test_an_invalid_select_is_reported_with_the_message_of_the_server(
+    postgres: Postgres, query: str, told: str
+) -> None:
     postgres.execute(PRODUCTS)
     with pytest.raises(InvalidSource, match=rf"(?s)catalog \(sql/a\.sql\).*{told}"):
         rows(postgres.uri, query)
 
 
-def test_an_unknown_parameter_and_a_second_statement_are_mistakes_of_the_site_file(postgres: Postgres) -> None:
+def test_an_unknown_parameter_or_a_second_statement_is_an_error_of_the_site_file(postgres: Postgres) -> None:
     with pytest.raises(ConfigError, match=r":sinc, which has no value .did you mean :since"):
         rows(postgres.uri, "SELECT :sinc", params={"since": NOW})
     with pytest.raises(ConfigError, match="more than one statement"):
         rows(postgres.uri, "SELECT 1; DROP TABLE products")
 
 
-def test_a_statement_timeout_is_worth_trying_again_also_after_rows_came(postgres: Postgres) -> None:
+def test_a_statement_timeout_can_be_retried_even_after_rows_arrived(postgres: Postgres) -> None:
     uri = f"{postgres.uri}&options=-c%20statement_timeout%3D300"
     with pytest.raises(Unavailable, match="cancelled the query: canceling statement due to statement timeout"):
         rows(uri, "SELECT i, CASE WHEN i > 400000 THEN pg_sleep(1)::text END FROM generate_series(1, 500000) i")
 
 
-def test_a_server_that_does_not_answer_is_worth_trying_again(postgres: Postgres) -> None:
+def test_an_unreachable_server_can_be_retried(postgres: Postgres) -> None:
     for place in ("127.0.0.1:1/db", "127.0.0.1/db?host=/nowhere"):
         with pytest.raises(Unavailable, match="the database did not answer") as caught:
             rows(f"postgresql://u:{SECRET}@{place}", "SELECT 1")
@@ -289,7 +291,7 @@ def test_a_wrong_password_a_missing_role_and_a_missing_database_are_denied(postg
         rows(postgres.as_user("warden:right"), "SELECT * FROM products")
 
 
-def test_of_several_hosts_the_one_that_answers_as_asked_is_read(postgres: Postgres) -> None:
+def test_of_several_hosts_the_first_suitable_one_is_read(postgres: Postgres) -> None:
     place, _, folder = postgres.uri.partition("?host=")
     hosts = f"%2Fnowhere,{quote(folder, safe='')}"
     uri = place.replace("@/", f"@{hosts}/") + "?target_session_attrs=read-write"

@@ -53,7 +53,7 @@ def test_the_source_can_be_named_more_than_once(parquet: Path, tmp_path: Path) -
     assert rows("parquet", parquet, "SELECT 1 AS x FROM source JOIN source b USING (id)").num_rows == 2000
 
 
-def test_types_come_out_plain_and_times_in_utc(parquet: Path) -> None:
+def test_the_result_has_plain_types_and_times_in_utc(parquet: Path) -> None:
     found = rows(
         "parquet",
         parquet,
@@ -69,7 +69,7 @@ def test_types_come_out_plain_and_times_in_utc(parquet: Path) -> None:
     assert found["t"].to_pylist() == [datetime(2026, 1, 1, 23, tzinfo=ZoneInfo("UTC"))]
 
 
-def test_batches_keep_the_bounds_and_columns_can_be_chosen(parquet: Path) -> None:
+def test_batches_respect_the_bounds_and_columns_can_be_selected(parquet: Path) -> None:
     (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT * FROM source")
     found = list(sources.read(split, columns=["id"], batch_rows=700))
     assert all(batch.num_rows <= 700 for batch in found)
@@ -91,31 +91,33 @@ def test_batches_keep_the_bounds_and_columns_can_be_chosen(parquet: Path) -> Non
         ("SELECT * FROM 'https://example.com/a.parquet'", "disabled by configuration"),
     ],
 )
-def test_sql_that_is_wrong_or_reaches_out_is_reported_when_it_is_planned(parquet: Path, sql: str, told: str) -> None:
+def test_invalid_sql_or_sql_that_reads_other_files_is_reported_while_planning(
+    parquet: Path, sql: str, told: str
+) -> None:
     with pytest.raises(InvalidSource, match=rf"sql/a\.sql.*{told}"):
         sources.plan_query({"source": export("parquet", parquet)}, sql, label="sql/a.sql")
 
 
-def test_a_value_that_sql_cant_cast_is_reported_when_it_is_read(parquet: Path) -> None:
+def test_a_value_that_sql_cannot_cast_is_reported_while_reading(parquet: Path) -> None:
     with pytest.raises(InvalidSource, match=r"sql/a\.sql over .*Conversion Error.*'p-"):
         rows("parquet", parquet, "SELECT CAST(slug AS INT) AS x FROM source")
 
 
-def test_a_broken_row_under_sql_is_reported_as_without(tmp_path: Path) -> None:
+def test_a_broken_row_is_reported_with_sql_as_without(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("loc,id\n/a,1\n/b\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 3: expected 2 fields"):
         rows("csv", path, "SELECT loc FROM source")
 
 
-def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(parquet: Path) -> None:
+def test_a_file_changed_since_planning_can_be_retried_with_a_new_run(parquet: Path) -> None:
     (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT * FROM source")
     (parquet / "1.parquet").unlink()
     with pytest.raises(Unavailable, match="is gone"):
         list(sources.read(split))
 
 
-def test_a_probe_tells_the_columns_of_the_result(parquet: Path) -> None:
+def test_a_probe_returns_the_columns_of_the_result(parquet: Path) -> None:
     (split,) = sources.plan_query(
         {"source": export("parquet", parquet)}, "SELECT slug AS loc, id / 2 AS half FROM source"
     )
@@ -123,12 +125,12 @@ def test_a_probe_tells_the_columns_of_the_result(parquet: Path) -> None:
     assert found == pa.schema([("loc", pa.string()), ("half", pa.float64())])
 
 
-def test_a_result_without_rows_is_no_batches(parquet: Path) -> None:
+def test_a_result_without_rows_has_no_batches(parquet: Path) -> None:
     (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT id FROM source WHERE id < 0")
     assert list(sources.read(split)) == []
 
 
-def test_a_query_writes_no_progress_and_installs_nothing(parquet: Path) -> None:
+def test_a_query_prints_no_progress_and_installs_no_extensions(parquet: Path) -> None:
     """DuckDB's progress bar goes to stdout, where the command prints its JSON."""
     names = (
         "enable_progress_bar",
@@ -140,7 +142,7 @@ def test_a_query_writes_no_progress_and_installs_nothing(parquet: Path) -> None:
     assert rows("parquet", parquet, f"SELECT {asked} FROM source LIMIT 1").to_pylist() == [dict.fromkeys(names, False)]
 
 
-def test_other_exports_of_any_kind_are_tables_and_params_are_bound(parquet: Path, tmp_path: Path) -> None:
+def test_other_exports_can_be_tables_and_params_are_bound(parquet: Path, tmp_path: Path) -> None:
     (tmp_path / "stock.csv").write_text("id;amount\n1;5\n2;0\n3;7\n")
     (tmp_path / "notes.jsonl").write_text('{"id": 1, "tags": ["a", "b"]}\n{"id": 3, "tags": []}\n')
     tables = {
@@ -173,7 +175,7 @@ def test_a_broken_row_of_any_table_is_reported_with_its_line(parquet: Path, tmp_
         list(sources.read(split))
 
 
-def test_a_split_that_an_earlier_release_planned_is_read(parquet: Path, tmp_path: Path) -> None:
+def test_a_split_planned_by_an_earlier_version_is_read(parquet: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("loc;id\n/a;1\n")
     of = {"source": export("parquet", parquet)}
     (split,) = sources.plan_query(of, "SELECT count(*) AS n FROM source")

@@ -42,7 +42,7 @@ def ids(paths: object, **options: object) -> list[int]:
     return sorted(i // 10 for s in plan for b in sources.read(s) for i in b.column("id").to_pylist() if i % 10 == 0)
 
 
-def test_files_folders_patterns_and_lists_are_read(exports: str) -> None:
+def test_objects_are_read_by_key_folder_pattern_and_list(exports: str) -> None:
     assert ids(f"{exports}/exports/a-1.parquet") == [0]
     assert ids(f"{exports}/exports/größe & 100%.parquet") == [4]
     assert ids(f"{exports}/exports/") == ids(f"{exports}/exports") == ids(exports) == [0, 1, 2, 4]
@@ -106,7 +106,7 @@ def test_a_compressed_csv_and_sql_over_objects_are_streamed(exports: str) -> Non
         assert [batch.column("x").to_pylist() for batch in sources.read(split)] == [[expected]]
 
 
-def test_what_is_not_there_is_distinguished_file_from_bucket(exports: str, s3: S3Server) -> None:
+def test_missing_objects_and_missing_buckets_are_distinguished(exports: str, s3: S3Server) -> None:
     with pytest.raises(InvalidSource, match=f"there is no file {exports}/exports/b.parquet"):
         sources.plan_parquet(f"{exports}/exports/b.parquet")
     with pytest.raises(InvalidSource, match=rf"no file matches {exports}/exports/b\*\.parquet"):
@@ -116,13 +116,13 @@ def test_what_is_not_there_is_distinguished_file_from_bucket(exports: str, s3: S
             sources.plan_parquet(f"s3://nowhere-at-all/{path}")
 
 
-def test_an_object_that_is_cut_off_is_reported(exports: str, s3: S3Server, bucket: str) -> None:
+def test_a_truncated_object_is_reported(exports: str, s3: S3Server, bucket: str) -> None:
     s3.client().put_object(Bucket=bucket, Key="cut.parquet", Body=parquet(0)[:-20])
     with pytest.raises(InvalidSource, match=r"cut\.parquet is not a whole Parquet file"):
         sources.plan_parquet(f"s3://{bucket}/cut.parquet")
 
 
-def test_an_object_that_was_replaced_is_worth_a_new_run(exports: str, s3: S3Server, bucket: str) -> None:
+def test_a_replaced_object_can_be_retried_with_a_new_run(exports: str, s3: S3Server, bucket: str) -> None:
     plan = sources.plan_parquet(f"{exports}/exports/a-1.parquet")
     s3.client().put_object(Bucket=bucket, Key="exports/a-1.parquet", Body=parquet(500))
     with pytest.raises(Unavailable, match=r"a-1\.parquet changed while it was read"):
@@ -133,7 +133,7 @@ def test_an_object_that_was_replaced_is_worth_a_new_run(exports: str, s3: S3Serv
 
 
 @pytest.mark.timeout(60)
-def test_a_store_that_does_not_answer_is_worth_trying_again(exports: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_can_be_retried(exports: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (split,) = sources.plan_csv(f"{exports}/pages.csv.gz")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for path in ("exports/a-1.parquet", "exports/*.parquet"):
@@ -145,7 +145,7 @@ def test_a_store_that_does_not_answer_is_worth_trying_again(exports: str, monkey
 
 @contextmanager
 def forbidding(*, shows: bool) -> Iterator[str]:
-    """The address of a store that answers 403 to everything; `shows`: but says what it has."""
+    """Return the address of a store that answers 403 to every request; `shows`: except lists."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -170,7 +170,7 @@ def forbidding(*, shows: bool) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -179,7 +179,9 @@ def forbidding(*, shows: bool) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", ["a.parquet", "*.parquet", "folder/"])
-def test_a_403_is_a_refusal_that_names_the_rights(path: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_403_is_reported_with_the_required_permissions(
+    path: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rights = (
         r"allow s3:GetObject on s3://private/.*s3:ListBucket on private" if path == "a.parquet" else "s3:ListBucket"
     )
@@ -191,7 +193,7 @@ def test_a_403_is_a_refusal_that_names_the_rights(path: str, s3: S3Server, monke
 
 
 @pytest.mark.parametrize("plan", [sources.plan_csv, sources.plan_parquet])
-def test_what_arrow_meets_is_reported_in_the_same_words(
+def test_s3_errors_of_arrow_are_reported_like_those_of_boto(
     plan: Callable[[str], object], s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with forbidding(shows=True) as address:
@@ -203,7 +205,7 @@ def test_what_arrow_meets_is_reported_in_the_same_words(
             plan("s3://private/a")
 
 
-def test_a_store_that_hangs_is_given_up_after_the_same_time_as_in_publishing(
+def test_reading_from_a_hanging_store_has_the_same_timeout_as_publishing(
     exports: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -220,9 +222,7 @@ def test_missing_credentials_are_reported(s3: S3Server, monkeypatch: pytest.Monk
 
 
 @pytest.mark.thorough
-def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
-    s3: S3Server, bucket: str, proxy: FaultProxy
-) -> None:
+def test_a_small_object_takes_one_request_to_plan_and_one_to_read(s3: S3Server, bucket: str, proxy: FaultProxy) -> None:
     for number in range(20):
         s3.client().put_object(Bucket=bucket, Key=f"p/{number:02}.parquet", Body=parquet(number * 10))
         s3.client().put_object(Bucket=bucket, Key=f"c/{number:02}.csv.gz", Body=gzip.compress(b"loc\n/%d\n" % number))
@@ -246,10 +246,8 @@ def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
 
 
 @pytest.mark.parametrize("selects", [False, True])
-def test_small_objects_are_fetched_while_those_before_them_are_read(
-    selects: bool, s3: S3Server, bucket: str, proxy: FaultProxy
-) -> None:
-    """None of the first ten requests is answered before all of them came."""
+def test_small_objects_are_fetched_ahead(selects: bool, s3: S3Server, bucket: str, proxy: FaultProxy) -> None:
+    """None of the first ten requests is answered before all of them have arrived."""
     for number in range(12):
         s3.client().put_object(Bucket=bucket, Key=f"p/{number:02}.parquet", Body=parquet(number * 10))
     export = ParquetExport(parquet=(f"s3://{bucket}/p/",))
@@ -264,7 +262,7 @@ def test_small_objects_are_fetched_while_those_before_them_are_read(
     assert not together.broken
 
 
-def test_an_object_that_is_replaced_between_its_row_groups_is_worth_a_new_run(s3: S3Server, bucket: str) -> None:
+def test_an_object_replaced_between_its_row_groups_can_be_retried_with_a_new_run(s3: S3Server, bucket: str) -> None:
     out = io.BytesIO()
     wide = pa.array([f"{n * 7919 % 1_000_003:064}" for n in range(40_000)])
     pq.write_table(pa.table({"wide": wide}), out, row_group_size=10_000, compression="none", use_dictionary=False)
@@ -277,9 +275,7 @@ def test_an_object_that_is_replaced_between_its_row_groups_is_worth_a_new_run(s3
         list(reader)
 
 
-def test_large_objects_are_read_in_pieces_of_the_version_that_was_planned(
-    s3: S3Server, bucket: str, proxy: FaultProxy
-) -> None:
+def test_large_objects_are_read_in_ranges_of_the_planned_version(s3: S3Server, bucket: str, proxy: FaultProxy) -> None:
     rows = 200_000
     text = b"loc,note\n" + b"".join(b"/p/%d,%d\n" % (n, n * 7919 % 1_000_003) for n in range(rows)) * 6
     s3.client().put_object(Bucket=bucket, Key="a.csv", Body=text)
@@ -299,14 +295,14 @@ def test_large_objects_are_read_in_pieces_of_the_version_that_was_planned(
 
 
 @pytest.mark.parametrize("fault", [TRUNCATE, RESET_AFTER])
-def test_an_answer_that_breaks_off_is_asked_for_again(exports: str, proxy: FaultProxy, fault: Fault) -> None:
+def test_an_incomplete_response_is_requested_again(exports: str, proxy: FaultProxy, fault: Fault) -> None:
     (split,) = sources.plan_parquet(f"{exports}/exports/a-1.parquet")
     proxy.at(len(proxy.seen) + 1, fault)
     assert sum(batch.num_rows for batch in sources.read(split)) == 10
     assert proxy.seen[-2].fault == fault
 
 
-def test_who_pays_for_reading_is_said_with_every_request(exports: str, proxy: FaultProxy) -> None:
+def test_request_payer_is_sent_with_every_request(exports: str, proxy: FaultProxy) -> None:
     paths = (f"{exports}/exports/", f"{exports}/exports/a-1.parquet")
     select = "SELECT sum(id) AS n FROM source"
     for pays in (True, False):

@@ -44,7 +44,7 @@ def rows(
 COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
 
 
-def test_types_come_from_all_values_not_from_the_first(path: Path) -> None:
+def test_types_are_derived_from_all_values(path: Path) -> None:
     make(path, "CREATE TABLE t (a, b, c, d, e, f)")
     with sqlite3.connect(path) as db:
         early = [(None, 1, 1, None, 1, b"\xff")] * 70_000
@@ -66,7 +66,7 @@ def test_all_splits_have_the_same_types(path: Path) -> None:
     assert sorted(values, key=str) == sorted(["5", "6", "seven", None], key=str)
 
 
-def test_dates_kept_as_text_can_be_split_and_compared_with_now(path: Path) -> None:
+def test_dates_stored_as_text_can_be_split_and_compared_with_now(path: Path) -> None:
     make(
         path,
         "CREATE TABLE t AS "
@@ -80,28 +80,28 @@ def test_dates_kept_as_text_can_be_split_and_compared_with_now(path: Path) -> No
     assert sorted(found["id"].to_pylist()) == list(range(26, 48))
 
 
-def test_a_select_that_names_the_bounds_gets_them_bound(path: Path) -> None:
+def test_the_bounds_of_a_split_are_bound_to_the_parameters_of_the_select(path: Path) -> None:
     make(path, "CREATE TABLE t AS " + COUNT.format(100) + "SELECT i AS id FROM n")
     query = "SELECT id FROM t WHERE id >= :split_from AND id < :split_to"
     assert len(sources.plan_database(parse(uri(path)), query, split=("id", 4))) == 4
     assert sorted(rows(path, query, split=("id", 4))["id"].to_pylist()) == list(range(1, 101))
 
 
-def test_values_are_bound_by_name(path: Path) -> None:
+def test_parameters_are_bound_by_name(path: Path) -> None:
     make(path, "CREATE TABLE t (a)")
     query = "SELECT :b AS b, :a AS a, :b AS again, ':a' AS text, :n IS NULL AS n, :f AS f -- :x"
     (row,) = rows(path, query, params={"a": 1, "b": "it's", "n": None, "f": True}).to_pylist()
     assert row == {"b": "it's", "a": 1, "again": "it's", "text": ":a", "n": 1, "f": 1}
 
 
-def test_batches_keep_the_bounds(path: Path) -> None:
+def test_batches_respect_the_bounds(path: Path) -> None:
     make(path, "CREATE TABLE t AS " + COUNT.format(1000) + "SELECT i AS id FROM n")
     plan = sources.plan_database(parse(uri(path)), "SELECT * FROM t")
     read = sources.read(plan[0], connection=parse(uri(path)), query="SELECT * FROM t", batch_rows=300)
     assert [batch.num_rows for batch in read] == [300, 300, 300, 100]
 
 
-def test_a_missing_database_is_reported_and_not_made(path: Path) -> None:
+def test_a_missing_database_is_reported_and_not_created(path: Path) -> None:
     with pytest.raises(InvalidSource, match=r"there is no SQLite database at .*shop 100% #1\?\.db"):
         rows(path, "SELECT 1")
     assert not path.exists()
@@ -117,19 +117,19 @@ def test_a_missing_database_is_reported_and_not_made(path: Path) -> None:
         ("SELECT CAST(x'ff' AS TEXT) AS title", "'title' can't be read as string"),
     ],
 )
-def test_a_select_that_is_wrong_is_reported(path: Path, query: str, told: str) -> None:
+def test_an_invalid_select_is_reported(path: Path, query: str, told: str) -> None:
     make(path, "CREATE TABLE t (a)")
     with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\): .*{told}"):
         rows(path, query)
 
 
-def test_a_file_that_is_no_database_is_reported(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported(path: Path) -> None:
     path.write_text("loc,lastmod\n" * 100)
     with pytest.raises(InvalidSource, match="not a database"):
         rows(path, "SELECT 1 FROM t")
 
 
-def test_a_value_of_a_new_type_since_the_plan_is_worth_a_new_run(path: Path) -> None:
+def test_a_value_whose_type_is_new_since_planning_can_be_retried_with_a_new_run(path: Path) -> None:
     make(path, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
     plan = sources.plan_database(parse(uri(path)), "SELECT a FROM t")
     make(path, "INSERT INTO t VALUES ('text')")
@@ -137,13 +137,13 @@ def test_a_value_of_a_new_type_since_the_plan_is_worth_a_new_run(path: Path) -> 
         list(sources.read(plan[0], connection=parse(uri(path)), query="SELECT a FROM t"))
 
 
-def test_a_probe_tells_columns_and_types(path: Path) -> None:
+def test_a_probe_returns_columns_and_types(path: Path) -> None:
     make(path, "CREATE TABLE t (a, b TEXT)", "INSERT INTO t VALUES (1, 'x')")
     found = sources.probe_database(parse(uri(path)), "SELECT b, a, 1.5 AS c FROM t WHERE a < :n;", {"n": 5})
     assert found == pa.schema([("b", pa.string()), ("a", pa.int64()), ("c", pa.float64())])
 
 
-def test_an_empty_table_gives_no_batches(path: Path) -> None:
+def test_an_empty_table_has_no_batches(path: Path) -> None:
     make(path, "CREATE TABLE t (id INTEGER, loc TEXT)")
     plan = sources.plan_database(parse(uri(path)), "SELECT * FROM t", split=("id", 4))
     assert [list(sources.read(one, connection=parse(uri(path)), query="SELECT * FROM t")) for one in plan] == [[]]

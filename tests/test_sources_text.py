@@ -1,4 +1,4 @@
-"""CSV as others write it: other encodings, quotes, escapes and packings."""
+"""CSV of other writers: other encodings, quotes, escapes and compressions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str) -> None:
+def test_a_compressed_file_is_read_like_the_plain_one(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"a.csv.{name}"
     path.write_bytes(PACKED[name](b"loc,note\n" + b"".join(b"/p/%d,x\n" % n for n in range(1000))))
     found = rows(path)
@@ -60,7 +60,7 @@ def test_a_packed_file_is_read_as_the_plain_one(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_a_packed_file_that_is_cut_off_is_reported(tmp_path: Path, name: str) -> None:
+def test_a_truncated_compressed_file_is_reported(tmp_path: Path, name: str) -> None:
     path = tmp_path / f"a.csv.{name}"
     whole = PACKED[name](b"loc,note\n" + b"".join(b"/p/%d,%d\n" % (n, n * 7919 % 10_007) for n in range(5_000)))
     path.write_bytes(whole[: len(whole) // 2])
@@ -79,27 +79,27 @@ def test_an_archive_of_several_files_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "encoding", ["cp1252", "windows-1252", "iso-8859-15", "utf-16", "utf-16-le", "UTF8", "utf-8-sig"]
 )
-def test_another_encoding_is_read_if_it_is_named(tmp_path: Path, encoding: str) -> None:
+def test_another_encoding_is_read_if_the_site_file_names_it(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TEXT.encode(encoding))
     assert rows(path, encoding=encoding) == [{"loc": "/größe", "note": "a"}, {"loc": "/b", "note": "€"}]
 
 
-def test_a_byte_that_the_encoding_does_not_have_is_reported_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_byte_of_an_encoding_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"loc,note\n" + b"/a,1\n" * 500_000 + b"/b,\x81\n")
     with pytest.raises(InvalidSource, match=r"a\.csv line 500002 is not cp1252 .*Correct `encoding:`"):
         rows(path, encoding="cp1252")
 
 
-def test_the_encoding_to_name_is_reported(tmp_path: Path) -> None:
+def test_the_likely_encoding_is_suggested(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TEXT.replace("€", "").encode("cp1252"))
     with pytest.raises(InvalidSource, match=r"line 2 is not UTF-8: .*Name the encoding: .*encoding: cp1252"):
         rows(path)
 
 
-def test_another_quote_or_none_is_read_if_it_is_named(tmp_path: Path) -> None:
+def test_another_quote_character_or_none_is_read_if_the_site_file_names_it(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("loc,note\n/a,'x, ''y''\nz \"q\"'\n/b,\"\n")
     assert rows(path, quote="'") == [{"loc": "/a", "note": "x, 'y'\nz \"q\""}, {"loc": "/b", "note": '"'}]
@@ -107,13 +107,13 @@ def test_another_quote_or_none_is_read_if_it_is_named(tmp_path: Path) -> None:
     assert rows(path, quote="none", delimiter="\t") == [{"loc": "/a", "note": '"5'}, {"loc": "/b", "note": "'"}]
 
 
-def test_another_quote_that_is_never_closed_is_reported_with_its_line(tmp_path: Path) -> None:
+def test_an_unclosed_quote_of_another_character_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("loc,note\n/a,1\n/b,'x\n/c,1\n")
     with pytest.raises(InvalidSource, match=r"line 3: the quote that opens a value here is never closed"):
         rows(tmp_path / "a.csv", quote="'")
 
 
-def test_what_spark_escapes_is_read_as_it_was(tmp_path: Path) -> None:
+def test_values_escaped_by_spark_are_read_back(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('loc,note\n/a,"say \\"hi\\", C:\\\\dir\\\\"\n/b,C:\\\\plain\\n\n"/c","a\\b"\n/d,"\\\\\\""\n')
     assert [row["note"] for row in rows(path, escape="\\")] == ['say "hi", C:\\dir\\', "C:\\\\plain\\n", "a\\b", '\\"']
@@ -125,7 +125,7 @@ def test_what_spark_escapes_is_read_as_it_was(tmp_path: Path) -> None:
     st.lists(st.booleans(), min_size=8, max_size=8),
     st.integers(1, 7),
 )
-def test_any_values_come_back_however_the_bytes_arrive(cells: list[str], bare: list[bool], size: int) -> None:
+def test_any_values_are_read_back_from_chunks_of_any_size(cells: list[str], bare: list[bool], size: int) -> None:
     from sitemap_etl.sources.files.text import _Unescaped  # its blocks are megabytes
 
     def written(value: str, bare: bool) -> str:
@@ -145,7 +145,7 @@ def test_any_values_come_back_however_the_bytes_arrive(cells: list[str], bare: l
 def test_a_reader_never_gets_more_bytes_than_it_asked_for(
     tmp_path: Path, form: CsvFormat, *, peeked: bool, verify: bool
 ) -> None:
-    """Arrow copies what it gets into memory of the size that it asked for."""
+    """Arrow copies what it gets into a buffer of the requested size."""
     text = "loc,note\n" + '"/größe\\"",ü\n' * 5_000
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(text.encode(form.encoding)))
@@ -179,7 +179,7 @@ def test_a_broken_row_far_into_a_text_of_another_encoding_is_named(tmp_path: Pat
     ],
     ids=range(5),
 )
-def test_what_is_wrong_with_gzip_is_said_in_words(tmp_path: Path, data: bytes, said: str) -> None:
+def test_gzip_errors_are_explained(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"a\.csv\.gz .*{said}"):

@@ -1,4 +1,4 @@
-"""One page is listed in one spelling, wherever the source names it."""
+"""A page is listed in one spelling, in whatever spelling the source has it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_pages_with_and_without_a_slash_are_two_pages_and_an_unchanged_run_rende
 
 
 @pytest.mark.parametrize(("there", "more", "warned"), [(6, 0, True), (5, 0, False), (5, 1, False), (6, 1, True)])
-def test_rows_most_of_which_are_on_one_other_origin_are_reported_with_the_line_to_write(
+def test_rows_mostly_on_another_origin_are_reported_with_the_setting_to_add(
     site: TestSite, there: int, more: int, warned: bool
 ) -> None:
     rows = [f"https://new.example/{n}" for n in range(there)] + [f"https://other.example/{n}" for n in range(more)]
@@ -48,7 +48,7 @@ def test_rows_most_of_which_are_on_one_other_origin_are_reported_with_the_line_t
 # --- pages that other columns name -------------------------------------------------------------------
 
 
-def test_alternates_of_the_site_are_spelled_as_its_pages_are(site: TestSite) -> None:
+def test_alternates_on_the_site_are_normalized_like_its_pages(site: TestSite) -> None:
     links = {
         "de": "http://old.example/de?utm_source=x&a=1",
         "en": "https://www.shop.example:443/en",
@@ -67,7 +67,7 @@ def test_alternates_of_the_site_are_spelled_as_its_pages_are(site: TestSite) -> 
     }
 
 
-def test_images_and_videos_of_the_site_are_spelled_as_its_pages_are(site: TestSite) -> None:
+def test_images_and_videos_on_the_site_are_normalized_like_its_pages(site: TestSite) -> None:
     video = {
         "thumbnail_loc": "http://old.example/t.jpg?utm_source=x",
         "title": "T",
@@ -93,7 +93,7 @@ def test_images_and_videos_of_the_site_are_spelled_as_its_pages_are(site: TestSi
 
 
 @pytest.mark.parametrize(("before", "after"), [("", "0"), ("0", ""), ("", "false"), ("", None)])
-def test_mobile_that_turns_from_nothing_to_no_is_no_change(site: TestSite, before: str, after: str | None) -> None:
+def test_mobile_that_turns_from_null_to_false_is_no_change(site: TestSite, before: str, after: str | None) -> None:
     site.section("p", pages(3, mobile=before))
     site.night(1)
     site.section("p", pages(3, **({} if after is None else {"mobile": after})))
@@ -105,7 +105,7 @@ def test_mobile_that_turns_from_nothing_to_no_is_no_change(site: TestSite, befor
 # --- reasons ------------------------------------------------------------------------------------------
 
 
-def test_a_row_without_a_loc_is_reported_by_its_place(site: TestSite) -> None:
+def test_a_row_without_a_loc_is_reported_by_its_row_number(site: TestSite) -> None:
     done = site.section(
         "p", [{"loc": "/a", "t": "x"}, {"loc": "", "t": "x"}, {"loc": "  ", "t": "x"}], gates={"max_rejected": 1}
     ).night(1)
@@ -129,7 +129,7 @@ def test_a_value_that_was_dropped_is_reported_with_its_page(site: TestSite) -> N
     assert [(one.count, one.examples) for one in signal] == [(1, ("https://shop.example/b: many",))]
 
 
-def test_extensions_that_no_file_could_hold_are_reported_among_what_listed_rows_lost(site: TestSite) -> None:
+def test_extensions_too_large_for_any_file_are_reported_as_notes(site: TestSite) -> None:
     images = json.dumps([f"/i/{n:0100}.jpg" for n in range(100)])
     done = site.section("p", [{"loc": "/a", "images": images}, {"loc": "/b"}], shards={"bytes": 10_000}).night(1)
     reasons = done.summary.reasons["p"]

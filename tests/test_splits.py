@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""The splits of a SELECT hold every row once, also of a table in motion; where that can't be, the run says so."""
+"""The splits of a SELECT have every row once, even if the table changes; if that is impossible, the run warns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMED = "SELECT loc, rank FROM products WHERE rank >= :split_from AND rank < :sp
 
 
 class Catalog(TestSite):
-    """A site of one section over a database. `while_reading` is done once, when the first rows have come."""
+    """A site of one section over a database. `while_reading` is called once, when the first rows have arrived."""
 
     def __init__(self, folder: Path, uri: str) -> None:
         super().__init__(folder)
@@ -70,10 +70,10 @@ def of_splits(done: Finished) -> list[str]:
 
 
 @pytest.mark.parametrize("query", ["SELECT loc, rank FROM products", NAMED])
-def test_rows_that_move_between_splits_while_these_are_read_are_listed_once(
+def test_rows_that_move_between_splits_during_the_read_are_listed_once(
     shop: Catalog, postgres: Postgres, query: str
 ) -> None:
-    """The last rows come first while the first split is read: the last split would hold none."""
+    """While the first split is read, the last rows become the first: the last split would have none."""
     shop.read(query).while_reading = lambda: postgres.execute("UPDATE products SET rank = 1001 - rank")
     done = shop.night(1)
     assert shop.locs() == ALL
@@ -81,7 +81,7 @@ def test_rows_that_move_between_splits_while_these_are_read_are_listed_once(
     assert of_splits(done) == []
 
 
-def test_sections_of_one_database_are_of_one_moment(shop: Catalog, postgres: Postgres) -> None:
+def test_sections_of_one_database_are_read_from_one_snapshot(shop: Catalog, postgres: Postgres) -> None:
     section = shop.keys["sections"]["products"]
     shop.keys["sections"]["others"] = {
         **section,
@@ -92,7 +92,7 @@ def test_sections_of_one_database_are_of_one_moment(shop: Catalog, postgres: Pos
     assert len(shop.locs()) == 2000
 
 
-def test_no_session_is_left_when_the_splits_are_read(shop: Catalog, postgres: Postgres) -> None:
+def test_no_database_session_is_left_after_reading_the_splits(shop: Catalog, postgres: Postgres) -> None:
     shop.night(1)
     count = (
         "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name LIKE 'sitemap_etl%' "
@@ -105,7 +105,7 @@ def test_no_session_is_left_when_the_splits_are_read(shop: Catalog, postgres: Po
     assert row["n"] == 0
 
 
-def test_a_snapshot_that_is_gone_is_worth_a_new_run(postgres: Postgres) -> None:
+def test_a_lost_snapshot_can_be_retried_with_a_new_run(postgres: Postgres) -> None:
     postgres.execute(TABLE, ROWS)
     connection = parse(postgres.uri)
     shared = sources.SharedSnapshot(connection, sources.Session(), label="catalog")
@@ -117,12 +117,12 @@ def test_a_snapshot_that_is_gone_is_worth_a_new_run(postgres: Postgres) -> None:
         list(sources.read(split, connection=connection, query="SELECT id FROM products", snapshot=name))
 
 
-def test_only_what_can_be_shared_is(postgres: Postgres, tmp_path: Path) -> None:
+def test_only_databases_with_shareable_snapshots_share_them(postgres: Postgres, tmp_path: Path) -> None:
     assert sources.SharedSnapshot.possible(parse(postgres.uri), sources.Session(), label="catalog")
     assert not sources.SharedSnapshot.possible(parse(f"sqlite:///{tmp_path}/a.db"), sources.Session(), label="catalog")
 
 
-def test_tasks_of_a_scheduler_tell_that_rows_may_move(shop: Catalog) -> None:
+def test_scheduler_tasks_warn_that_rows_may_move_between_splits(shop: Catalog) -> None:
     lines: list[str] = []
     tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
     (line,) = [line for line in lines if line.startswith("warning") and "split" in line]
@@ -132,7 +132,7 @@ def test_tasks_of_a_scheduler_tell_that_rows_may_move(shop: Catalog) -> None:
 
 
 @pytest.mark.parametrize(("column", "key"), [("id", None), ("rank", "rank")])
-def test_a_column_that_stays_is_no_warning(shop: Catalog, column: str, key: str | None) -> None:
+def test_an_immutable_split_column_causes_no_warning(shop: Catalog, column: str, key: str | None) -> None:
     lines: list[str] = []
     shop.read(f"SELECT p.loc, p.{column} FROM public.products p", column, **({"key": key} if key else {}))
     tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
@@ -145,7 +145,7 @@ COALESCED = NAMED.replace("rank >=", "coalesce(rank, 0) >=").replace("rank <", "
 
 
 @pytest.mark.parametrize("query", ["SELECT loc, rank FROM products", COALESCED])
-def test_rows_without_a_value_and_rows_beyond_the_plan_are_in_a_split(
+def test_rows_with_a_null_or_new_value_of_the_split_column_are_in_a_split(
     shop: Catalog, postgres: Postgres, query: str
 ) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990", "UPDATE products SET rank = -5 WHERE id = 1")
@@ -166,7 +166,7 @@ def test_rows_without_a_value_and_rows_beyond_the_plan_are_in_a_split(
     assert {"/p/2000", "/p/2001"} <= set(found)
 
 
-def test_a_select_that_leaves_out_what_has_no_value_is_reported_with_the_line_to_write(
+def test_a_select_that_skips_nulls_of_the_split_column_is_reported_with_the_fix(
     shop: Catalog, postgres: Postgres
 ) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
@@ -180,7 +180,7 @@ def test_a_select_that_leaves_out_what_has_no_value_is_reported_with_the_line_to
 @pytest.mark.parametrize(
     ("kind", "value"), [("DATE", "9999-12-31"), ("DATE", "0001-01-01"), ("BIGINT", str(2**63 - 1))]
 )
-def test_a_value_at_the_end_of_all_ranges_is_reported_if_the_select_compares_it(
+def test_a_value_beyond_all_ranges_is_reported_if_the_select_compares_it(
     shop: Catalog, postgres: Postgres, kind: str, value: str
 ) -> None:
     usual = "DATE '2026-01-01' + id" if kind == "DATE" else "id"
@@ -196,7 +196,7 @@ def test_a_value_at_the_end_of_all_ranges_is_reported_if_the_select_compares_it(
     assert shop.locs() == ALL
 
 
-def test_a_select_that_reads_it_in_every_split_is_reported_too(shop: Catalog, postgres: Postgres) -> None:
+def test_a_select_that_reads_nulls_in_every_split_is_reported(shop: Catalog, postgres: Postgres) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
     query = NAMED.replace("WHERE ", "WHERE rank IS NULL OR ")
     (warning,) = of_splits(shop.read(query).night(1))
@@ -205,7 +205,7 @@ def test_a_select_that_reads_it_in_every_split_is_reported_too(shop: Catalog, po
     assert shop.locs() == ALL
 
 
-def test_a_select_that_says_that_they_are_not_wanted_is_believed(shop: Catalog, postgres: Postgres) -> None:
+def test_a_select_that_excludes_nulls_explicitly_is_not_reported(shop: Catalog, postgres: Postgres) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
     assert of_splits(shop.read(NAMED + " AND rank IS NOT NULL").night(1)) == []
 
@@ -239,14 +239,14 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
     )
 
 
-def test_databases_without_shared_snapshots_tell_that_rows_may_move(other: Catalog) -> None:
+def test_databases_without_shared_snapshots_warn_that_rows_may_move(other: Catalog) -> None:
     (warning,) = of_splits(other.read("SELECT loc, `rank` FROM products, (SELECT 1 AS pairs) x").night(1))
     assert "split.column 'rank' is not known to stay the same" in warning
     assert other.locs() == ALL
     assert of_splits(other.read("SELECT loc, id FROM products", "id").night(2)) == []
 
 
-def test_they_tell_what_a_select_leaves_out(other: Catalog) -> None:
+def test_databases_without_shared_snapshots_report_rows_that_a_select_skips(other: Catalog) -> None:
     query = "SELECT loc, `rank` FROM products WHERE `rank` >= :split_from AND `rank` < :split_to"
     warnings = of_splits(other.read(query, key="rank").night(1))
     assert any("10 rows of" in text and "coalesce(rank, 0)" in text for text in warnings)
@@ -259,7 +259,7 @@ COUNT = 2_000
 
 
 def planned(uri: str, query: str, column: str, parts: int = 4, bounds_from: str | None = None) -> list[list[int]]:
-    """The numbers of the rows in each split, after the plan went through JSON."""
+    """Return the numbers of the rows in each split, after the plan was converted to JSON and back."""
     connection = parse(uri)
     plan = sources.plan_database(connection, query, split=(column, parts), bounds_from=bounds_from, label="catalog")
     plan = [sources.Split.from_json(json.loads(json.dumps(split.to_json()))) for split in plan]
@@ -270,7 +270,7 @@ def planned(uri: str, query: str, column: str, parts: int = 4, bounds_from: str 
 
 
 def check(found: list[list[int]], parts: int = 4) -> None:
-    """Every row is in one split, and no split has many more than another."""
+    """Check that every row is in one split, and no split has many more than another."""
     assert sorted(itertools.chain(*found)) == list(range(1, COUNT + 1))
     assert len(found) == parts
     assert max(map(len, found)) < 1.5 * COUNT / parts
@@ -290,7 +290,7 @@ POSTGRES = {
 
 
 @pytest.mark.parametrize("kind", POSTGRES)
-def test_columns_of_any_kind_make_even_splits(postgres: Postgres, kind: str) -> None:
+def test_columns_of_any_type_give_even_splits(postgres: Postgres, kind: str) -> None:
     """The sizes are not in the order of their names."""
     declared, value = POSTGRES[kind]
     postgres.execute(
@@ -312,7 +312,7 @@ SQLITE = {
 
 
 @pytest.mark.parametrize("kind", SQLITE)
-def test_columns_of_any_kind_make_even_splits_of_sqlite(tmp_path: Path, kind: str) -> None:
+def test_columns_of_any_type_give_even_splits_in_sqlite(tmp_path: Path, kind: str) -> None:
     declared, value = SQLITE[kind]
     with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
         database.execute(f"CREATE TABLE products (n INT, k {declared})")
@@ -320,7 +320,7 @@ def test_columns_of_any_kind_make_even_splits_of_sqlite(tmp_path: Path, kind: st
     check(planned(f"sqlite:///{tmp_path}/a.db", "SELECT n, k FROM products", "k"))
 
 
-def test_a_column_of_sqlite_that_holds_several_types_is_no_split_column(tmp_path: Path) -> None:
+def test_a_sqlite_column_with_mixed_types_is_refused_as_split_column(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
         database.execute("CREATE TABLE products (n INT, k)")
         database.executemany("INSERT INTO products VALUES (1, ?)", [(9,), ("10",)])
@@ -340,7 +340,7 @@ MARIADB = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", MARIADB)
-def test_columns_of_any_kind_make_even_splits_of_mariadb(mariadb: MariaDB, kind: str) -> None:
+def test_columns_of_any_type_give_even_splits_in_mariadb(mariadb: MariaDB, kind: str) -> None:
     declared, value = MARIADB[kind]
     mariadb.execute(
         "DROP TABLE IF EXISTS products",
@@ -351,8 +351,8 @@ def test_columns_of_any_kind_make_even_splits_of_mariadb(mariadb: MariaDB, kind:
 
 
 @pytest.mark.parametrize(("rows", "blocks"), [(COUNT, True), (60_000, True), (60_000, False)])
-def test_a_heavy_select_is_not_run_for_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
-    """It can't be run at all; large tables are sampled by their blocks, and views by their rows."""
+def test_an_expensive_select_is_not_executed_to_find_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
+    """It can't be executed; large tables are sampled by blocks, and views by rows."""
     postgres.execute(
         "CREATE SCHEMA shop",
         f"CREATE TABLE shop.product AS SELECT n, n * n AS k FROM generate_series(1, {rows}::bigint) n",
@@ -365,14 +365,14 @@ def test_a_heavy_select_is_not_run_for_its_bounds(postgres: Postgres, rows: int,
     assert cuts == pytest.approx([0.25, 0.5, 0.75], abs=0.12)
 
 
-def test_a_table_of_bounds_that_is_not_there_is_reported(postgres: Postgres) -> None:
+def test_a_missing_table_for_the_bounds_is_reported(postgres: Postgres) -> None:
     postgres.execute(TABLE)
     for table, told in (("product", 'relation "product" does not exist'), ("products", 'column "k" does not exist')):
         with pytest.raises(InvalidSource, match=rf"(?s){told}.*split.bounds_from: needs a table with the column 'k'"):
             planned(postgres.uri, "SELECT id AS k FROM products", "k", bounds_from=table)
 
 
-def test_a_select_compares_uuids_itself_and_no_text(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_select_with_its_own_bounds_can_compare_uuids_but_not_text(postgres: Postgres, tmp_path: Path) -> None:
     postgres.execute(
         "CREATE TABLE products (n int, k uuid, t text)",
         f"INSERT INTO products SELECT n, md5(n::text)::uuid, md5(n::text) FROM generate_series(1, {COUNT}) n",

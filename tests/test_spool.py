@@ -1,4 +1,4 @@
-"""What stages hand on: rows by window, read message by message, and no byte believed that is not what was written."""
+"""Files between stages: rows by window, read block by block, and every byte verified."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def routed(*windows: Sequence[int]) -> Routed:
-    """A batch of rows, in this order of windows."""
+    """Return a batch of rows, in this order of windows."""
     rows = [row for window in windows for row in window]
     table = pa.table({"loc": [f"/{row}" for row in rows], "row": rows}, schema=SCHEMA)
     return Routed(table, np.cumsum([0, *map(len, windows)]))
@@ -53,7 +53,7 @@ def rows_of(tables: object) -> list[list[int]]:
     return [table.column("row").to_pylist() for table in tables]  # type: ignore[attr-defined]
 
 
-def test_a_window_is_read_by_its_messages_alone(storage: Storage, tmp_path: Path) -> None:
+def test_only_the_blocks_of_a_window_are_read(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1, 2], [], [3]), routed([4], [5], [6, 7]), routed([], [], []))
     assert [len(places) for places in written.places] == [2, 1, 2]
     assert written.borders == ("b", "c")
@@ -65,21 +65,21 @@ def test_a_window_is_read_by_its_messages_alone(storage: Storage, tmp_path: Path
     assert table.schema == SCHEMA
 
 
-def test_columns_that_are_not_asked_for_are_not_read(storage: Storage, tmp_path: Path) -> None:
+def test_only_requested_columns_are_read(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1, 2], [3], []))
     found = list(read_windows(storage, written, [0, 1], ["row"]))
     assert [table.column_names for table in found] == [["row"], ["row"]]
     assert rows_of(found) == [[1, 2], [3]]
 
 
-def test_a_message_may_stand_for_several_windows_and_is_read_once(storage: Storage, tmp_path: Path) -> None:
+def test_a_block_of_several_windows_is_read_once(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1], [2]), windows=4, spread=2)
     assert [len(places) for places in written.places] == [1, 1, 1, 1]
     assert written.places[0] == written.places[1] != written.places[2] == written.places[3]
     assert rows_of(read_windows(storage, written, range(4))) == [[1], [2]]
 
 
-def test_messages_side_by_side_are_read_at_once(tmp_path: Path) -> None:
+def test_adjacent_blocks_are_read_together(tmp_path: Path) -> None:
     plain = open_storage(str(tmp_path / "store"))
     written = spool(plain, tmp_path, routed([1], [2], [3]))
     places = sorted({place for window in written.places for place in window})
@@ -102,7 +102,7 @@ def test_messages_side_by_side_are_read_at_once(tmp_path: Path) -> None:
     assert reads == [place[:2] for place in (places[0], places[2])]
 
 
-def test_what_is_appended_is_behind_the_rows(storage: Storage, tmp_path: Path) -> None:
+def test_appended_data_is_stored_after_the_rows(storage: Storage, tmp_path: Path) -> None:
     writer = SpoolWriter(tmp_path / "rows", SCHEMA, 1)
     writer.write(routed([1, 2]))
     place = writer.append(pa.py_buffer(b"no rows"))
@@ -112,7 +112,7 @@ def test_what_is_appended_is_behind_the_rows(storage: Storage, tmp_path: Path) -
     assert written.borders == ()
 
 
-def test_a_flipped_bit_in_a_message_is_reported_and_other_messages_are_read(storage: Storage, tmp_path: Path) -> None:
+def test_a_flipped_bit_in_a_block_is_reported_and_other_blocks_are_read(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1], [2], [3]))
     start, size, _ = written.places[1][0]
     path = tmp_path / "store" / "spool"
@@ -128,13 +128,13 @@ def test_a_flipped_bit_in_a_message_is_reported_and_other_messages_are_read(stor
         assert rows_of(read_windows(storage, written, [0, 2])) == [[1], [3]]
 
 
-def test_messages_are_returned_in_their_stored_order(storage: Storage, tmp_path: Path) -> None:
+def test_blocks_are_returned_in_their_stored_order(storage: Storage, tmp_path: Path) -> None:
     written = spool(storage, tmp_path, routed([1], [2], [3]))
     places = [window[0] for window in written.places]
     assert rows_of(read_messages(storage, written, [places[2], places[0], places[2]])) == [[1], [3]]
 
 
-def test_an_index_says_where_the_messages_of_a_group_of_windows_are(storage: Storage) -> None:
+def test_the_index_has_the_positions_of_the_blocks_of_a_group(storage: Storage) -> None:
     rows = [
         (window, spool, 10 * spool, 5, 7, window == spool) for window, spool in itertools.product(range(5), range(2))
     ]
@@ -153,7 +153,7 @@ DATA = bytes(np.random.default_rng(1).integers(0, 256, 2 * BLOCK + 100, np.uint8
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1, 2 * BLOCK + 100])
-def test_an_object_is_read_as_it_was_put_from_memory_or_from_a_file(
+def test_a_checksummed_object_is_read_as_written_from_memory_or_file(
     size: int, storage: Storage, tmp_path: Path
 ) -> None:
     data = DATA[:size]
@@ -169,7 +169,7 @@ def test_an_object_is_read_as_it_was_put_from_memory_or_from_a_file(
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "longer"])
 @pytest.mark.parametrize("at", [0, BLOCK, 2 * BLOCK + 99])
-def test_an_object_that_is_not_what_was_put_is_reported(how: str, at: int, storage: Storage, tmp_path: Path) -> None:
+def test_a_changed_checksummed_object_is_reported(how: str, at: int, storage: Storage, tmp_path: Path) -> None:
     checked = put_checked(storage, "k", DATA)
     spoilt = bytearray(DATA)
     if how == "flipped":
@@ -179,7 +179,7 @@ def test_an_object_that_is_not_what_was_put_is_reported(how: str, at: int, stora
         read_checked(storage, checked)
 
 
-def test_a_part_of_an_object_is_believed_where_its_own_blocks_are_whole(storage: Storage, tmp_path: Path) -> None:
+def test_a_part_of_an_object_is_read_if_its_own_blocks_are_undamaged(storage: Storage, tmp_path: Path) -> None:
     checked = put_checked(storage, "k", DATA)
     spoilt = bytearray(DATA)
     spoilt[BLOCK] ^= 1
@@ -194,7 +194,7 @@ def test_a_part_of_an_object_is_believed_where_its_own_blocks_are_whole(storage:
             file.raw.read(1)
 
 
-def test_an_object_is_sought_in_as_any_file_is(storage: Storage) -> None:
+def test_a_checksummed_object_supports_seek(storage: Storage) -> None:
     checked = put_checked(storage, "k", DATA)
     with open_checked(storage, checked) as file:
         assert file.seekable()

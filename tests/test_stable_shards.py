@@ -1,4 +1,4 @@
-"""Random nights of inserts, deletes and updates: what holds of the files after each of them."""
+"""Random runs with inserts, deletes and updates: rules for the files after each of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOC = st.integers(0, 400)
 
 
 class Nights(RuleBasedStateMachine):
-    """A section of small files; `model` is what its source holds: number → version."""
+    """A section of small files; `model` is the content of its source: number → version."""
 
     def __init__(self) -> None:
         super().__init__()

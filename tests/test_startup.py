@@ -1,4 +1,4 @@
-"""What a command loads: a library is loaded by what uses it, and by nothing else."""
+"""Which libraries a command loads: only those that it uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ main(sys.argv[1:])
 
 
 def loaded(*arguments: object, cwd: Path) -> set[str]:
-    """The libraries that a command has loaded when it ends."""
+    """Return the libraries that a command has loaded at its end."""
     command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_the_version_load_no_library_of_data_settings_or_requests(option: str, tmp_path: Path) -> None:
+def test_help_and_version_load_no_library_for_data_settings_or_requests(option: str, tmp_path: Path) -> None:
     assert loaded(option, cwd=tmp_path) == set()
 
 
@@ -44,7 +44,7 @@ def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3
     assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3", "rich"}
 
 
-def test_a_run_that_asks_nobody_over_the_web_loads_nothing_that_would(site: TestSite) -> None:
+def test_a_run_without_web_requests_loads_no_http_client(site: TestSite) -> None:
     site.night(1)  # of what is published for the first time the site itself is asked
     assert loaded("run", site.path, cwd=site.folder) == {"numpy", "pyarrow", "pydantic", "jinja2"}
 
@@ -79,7 +79,7 @@ COMMANDS = {f"sitemap_etl.cli.{name}" for name in ("runs", "sitemaps", "sites", 
 @pytest.mark.parametrize(
     ("command", "module"), [(["--help"], None), (["schema", "--help"], "sites"), (["state", "verify", "-h"], "upkeep")]
 )
-def test_a_call_imports_the_module_of_its_command_alone(command: list[str], module: str | None) -> None:
+def test_a_call_imports_only_the_module_of_its_command(command: list[str], module: str | None) -> None:
     done = subprocess.run([sys.executable, "-c", OWN, *command], capture_output=True, text=True, check=True)
     found = COMMANDS & set(done.stdout.rpartition("loaded:")[2].split())
     assert found == ({f"sitemap_etl.cli.{module}"} if module else set())
@@ -96,18 +96,18 @@ print(*sorted(kind.__name__ for kind in below(Settings) | {Secret} if kind.__pyd
 
 
 def test_importing_the_settings_builds_no_validator() -> None:
-    """The one of the site has all the others in it, and is built when a site file is read."""
+    """The validator of the site includes all others, and is built when a site file is read."""
     done = subprocess.run([sys.executable, "-c", BUILT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
 
 
-def test_the_help_of_a_command_loads_no_more_than_that_of_all(tmp_path: Path) -> None:
+def test_the_help_of_a_command_loads_no_more_than_the_general_help(tmp_path: Path) -> None:
     assert loaded("check", "--help", cwd=tmp_path) == set()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("--at", "https://shop.example/"), ("--json",)])
-def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[str, ...], site: TestSite) -> None:
+def test_check_of_files_loads_only_libraries_for_columns(options: tuple[str, ...], site: TestSite) -> None:
     site.night(1)
     public = site.folder / "public"
     for target in (public, public / "sitemap.xml"):
@@ -115,7 +115,7 @@ def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[st
 
 
 @pytest.mark.thorough
-def test_a_check_over_http_loads_its_client_and_one_of_a_bucket_that_of_s3(
+def test_check_over_http_loads_the_http_client_and_check_of_a_bucket_the_s3_client(
     site: TestSite, s3: S3Server, bucket: str
 ) -> None:
     site.keys["publish"] = {
@@ -148,7 +148,7 @@ def mixed(frame):
 
 
 @pytest.mark.thorough
-def test_columns_that_a_hook_makes_are_known_as_those_of_pandas(site: TestSite) -> None:
+def test_pandas_columns_made_by_a_hook_are_recognized(site: TestSite) -> None:
     (site.folder / "hooks.py").write_text(HOOK)
     site.section("products", transform="hooks:mixed")
     assert "pandas" in loaded("run", site.path, cwd=site.folder)

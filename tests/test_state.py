@@ -1,4 +1,4 @@
-"""What is stored: records that keep what they don't know, refuse what is newer, and believe no damaged byte."""
+"""Stored records: unknown fields are preserved, newer formats refused, and damaged bytes detected."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def current_manifest(site: TestSite) -> Path:
 
 
 def with_unknown(value: Any) -> Any:
-    """The JSON with a key that no release knows in every object of a record."""
+    """Return the JSON with an unknown key in every object of a record."""
     if isinstance(value, dict):
         return {key: with_unknown(item) for key, item in value.items()} | {"from_the_future": [1, {"two": 2}]}
     return [with_unknown(item) for item in value] if isinstance(value, list) else value
 
 
-def test_what_a_newer_release_added_is_kept_and_written_back(site: TestSite) -> None:
+def test_fields_added_by_a_newer_version_are_kept_and_written_back(site: TestSite) -> None:
     data = json.loads(current_manifest(site).read_bytes())
     del data["checksum"]
     data = {key: with_unknown(item) if key in ("entries", "indexes", "gates") else item for key, item in data.items()}
@@ -79,7 +79,7 @@ def test_what_a_newer_release_added_is_kept_and_written_back(site: TestSite) -> 
     assert encode(changed)["entries"][0]["file"]["from_the_future"] == [1, {"two": 2}]
 
 
-def test_what_an_older_release_did_not_write_takes_its_default() -> None:
+def test_fields_missing_in_an_older_version_have_their_defaults() -> None:
     plan = parse_document(
         seal({"format": RUN_FORMAT, "run_id": "r", "now": "n", "base": None, "site": {}}), Plan, WHERE
     )
@@ -95,7 +95,9 @@ def test_what_an_older_release_did_not_write_takes_its_default() -> None:
         ({"last_run": {}}, r"last_run\.run_id: expected a value"),
     ],
 )
-def test_a_document_of_another_shape_is_damaged_and_says_where(body: dict[str, Any], said: str) -> None:
+def test_a_document_with_another_structure_is_reported_as_damaged_with_the_field(
+    body: dict[str, Any], said: str
+) -> None:
     data = {"format": FORMAT, "name": "shop", "site": "https://shop.example", **body}
     with pytest.raises(DamagedState, match=said) as error:
         parse_document(seal(data), Current, WHERE)
@@ -106,12 +108,12 @@ def test_a_document_of_another_shape_is_damaged_and_says_where(body: dict[str, A
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000], ids=["empty", "cut", "list", "binary", "deep"]
 )
-def test_bytes_that_are_no_document_are_damaged(data: bytes) -> None:
+def test_bytes_that_are_not_a_document_are_reported_as_damaged(data: bytes) -> None:
     with pytest.raises(DamagedState, match=r"is damaged: it is not (a )?JSON"):
         parse_document(data, Current, WHERE)
 
 
-def test_a_newer_format_is_refused_by_both_versions() -> None:
+def test_a_newer_format_is_refused_with_both_versions_named() -> None:
     data = {"format": FORMAT + 1, "name": "shop", "site": "https://shop.example", "whatever": {}}
     with pytest.raises(Refused, match=rf"format {FORMAT + 1}.*reads formats up to {FORMAT}"):
         parse_document(seal(data), Current, WHERE)
@@ -123,7 +125,7 @@ def test_tallies_keep_their_reasons_and_examples() -> None:
 
 
 @pytest.mark.thorough
-def test_a_misspelt_key_of_any_record_cannot_pass_the_type_check(tmp_path: Path) -> None:
+def test_a_misspelled_key_of_any_record_fails_the_type_check(tmp_path: Path) -> None:
     kinds = [kind for kind in vars(records).values() if isinstance(kind, type) and is_dataclass(kind)]
     names = sorted(kind.__name__ for kind in kinds)
     assert len(names) >= 50
@@ -196,7 +198,7 @@ def test_a_run_over_a_damaged_state_is_refused_and_names_the_object(
     assert site.night(3).summary.status == "published"
 
 
-def test_a_snapshot_that_exists_is_not_trusted_by_its_name(site: TestSite) -> None:
+def test_an_existing_snapshot_is_verified_before_it_is_reused(site: TestSite) -> None:
     entry = site.manifest().entries[0]
     state = site.state()
     rows = state.snapshot(entry.snapshot)
@@ -206,8 +208,8 @@ def test_a_snapshot_that_exists_is_not_trusted_by_its_name(site: TestSite) -> No
     assert state.snapshot(entry.snapshot).equals(rows)
 
 
-def test_a_snapshot_says_nothing_of_the_rows_that_stood_beside_its_own(site: TestSite) -> None:
-    """Every file has its own: what is forgotten in one must not go on at the end of another."""
+def test_a_snapshot_contains_nothing_of_neighboring_rows(site: TestSite) -> None:
+    """Every snapshot has its own buffers: forgotten rows of one must not remain at the end of another."""
     state, entry = site.state(), site.manifest().entries[0]
     rows = state.snapshot(entry.snapshot)
     among = pa.concat_tables([rows, rows.slice(7), rows]).combine_chunks()
@@ -255,7 +257,7 @@ def test_a_broken_lease_counts_as_expired(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", seal({"format": FORMAT + 1})], ids=["damaged", "newer"])
-def test_an_old_manifest_that_cant_be_read_does_not_fail_a_run_that_published(site: TestSite, body: bytes) -> None:
+def test_an_unreadable_old_manifest_does_not_fail_a_published_run(site: TestSite, body: bytes) -> None:
     first = min(stored(site, "state").glob("manifest-*.json"))
     first.write_bytes(body)
     site.export("products", pages(110, title="Lamp"))
@@ -272,12 +274,12 @@ class _Stubborn(Wrapped):
 
 
 class Stubborn(Wrapping):
-    """A store that gives no lease back."""
+    """A store that refuses to delete a lease."""
 
     storage = _Stubborn
 
 
-def test_a_lease_that_cannot_be_given_back_fails_no_run_that_published(site: TestSite) -> None:
+def test_a_lease_that_cannot_be_released_does_not_fail_a_published_run(site: TestSite) -> None:
     environment, site.environment = site.environment, Stubborn().around(site.environment)
     site.export("products", pages(118, title="Lamp"))
     assert site.night(5).summary.status == "published"
@@ -293,12 +295,12 @@ class _Refusing(Wrapped):
 
 
 class Refusing(Wrapping):
-    """A store that will not have an intent, though nothing is in its place."""
+    """A store that refuses an intent, although there is none."""
 
     storage = _Refusing
 
 
-def test_a_store_that_refuses_whatever_is_new_ends_the_run(site: TestSite) -> None:
+def test_a_store_that_refuses_new_objects_ends_the_run(site: TestSite) -> None:
     environment, site.environment = site.environment, Refusing().around(site.environment)
     before = site.public().objects()
     site.export("products", pages(118, title="Lamp"))
@@ -313,15 +315,15 @@ def test_a_store_that_refuses_whatever_is_new_ends_the_run(site: TestSite) -> No
 
 
 @pytest.mark.parametrize("kind", [Plan, Transformed])
-def test_the_rows_of_a_run_that_another_release_began_are_not_taken_for_ours(kind: type[Document]) -> None:
-    """In the folder of a run more than the documents may mean something else, such as the columns of spools."""
+def test_rows_of_a_run_started_by_another_version_are_not_used(kind: type[Document]) -> None:
+    """In the folder of a run, not only documents may differ between versions, but also columns of shuffle files."""
     older = seal({"format": RUN_FORMAT - 1, "run_id": "r", "now": "n", "base": None, "site": {}, "section": "s"})
     with pytest.raises(Refused, match=rf"run format {RUN_FORMAT - 1}.*uses format {RUN_FORMAT}. Start a new run"):
         parse_document(older, kind, WHERE)
 
 
-def test_releases_of_one_format_work_side_by_side_in_one_run(site: TestSite) -> None:
-    """Every receipt has a key that this version does not know, as those of another one would."""
+def test_versions_with_the_same_format_can_share_one_run(site: TestSite) -> None:
+    """Every task result has a key that this version does not know, as those of another version would."""
     site.environment = Newer().around(site.environment)
     site.export("products", pages(100, title="Lamp!"))
     shown = site.night(3, dry_run=True).run.run_id
@@ -339,7 +341,7 @@ class _Newer(Wrapped):
 
 
 class Newer(Wrapping):
-    """Documents as a release of the same format would have written them that knows one more key."""
+    """Documents as a version with the same format and one more key would write them."""
 
     storage = _Newer
 
@@ -348,7 +350,7 @@ class Newer(Wrapping):
 
 
 def calls(folder: Path, splits: int) -> Counter[str]:
-    """The calls of a first night and a second one, of a table that is read in so many splits."""
+    """Return the requests of a first and a second run, for a table that is read in this many splits."""
     site = TestSite(folder)
     database = folder / "catalog.db"
     with sqlite3.connect(database) as connection:
@@ -368,13 +370,13 @@ def calls(folder: Path, splits: int) -> Counter[str]:
     return counting.calls
 
 
-def test_the_calls_of_a_run_grow_as_its_splits(tmp_path: Path) -> None:
+def test_the_number_of_storage_requests_grows_linearly_with_splits(tmp_path: Path) -> None:
     twenty, forty = calls(tmp_path / "20", 20), calls(tmp_path / "40", 40)
     for kind in twenty:
         assert forty[kind] <= 2 * twenty[kind], (kind, twenty, forty)
 
 
-def test_every_document_says_what_it_is() -> None:
+def test_every_kind_of_document_has_a_distinct_title() -> None:
     kinds: list[type[Document]] = [*Document.__subclasses__()]
     for kind in kinds:
         kinds += kind.__subclasses__()

@@ -43,7 +43,7 @@ def access_of(folder: Path) -> tuple[set[int], set[int]]:
     ("more", "folders", "files"),
     [("", {0o700}, {0o600}), ("work_access: owner\n", {0o700}, {0o600}), ("work_access: group\n", {0o2750}, {0o640})],
 )
-def test_new_state_has_these_modes(tmp_path: Path, umask: int, more: str, folders: set[int], files: set[int]) -> None:
+def test_new_state_files_are_private(tmp_path: Path, umask: int, more: str, folders: set[int], files: set[int]) -> None:
     site = write_site(tmp_path, more)
     for options in (("--dry-run",), (), ("--full",)):
         assert call("run", site, "--no-ping", *options).code == 0
@@ -56,7 +56,7 @@ def test_new_state_has_these_modes(tmp_path: Path, umask: int, more: str, folder
     assert access_of(tmp_path / "public")[1] == {0o666 & ~umask}
 
 
-def test_a_new_folder_around_state_and_public_files_is_open(tmp_path: Path, umask: int) -> None:
+def test_a_new_common_parent_of_state_and_public_files_is_readable(tmp_path: Path, umask: int) -> None:
     site = write_site(tmp_path)
     site.write_text(site.read_text().replace("./public", "./new/public").replace("./work", "./new/below/work"))
     assert call("run", site, "--no-ping").code == 0

@@ -1,4 +1,4 @@
-"""What is remembered of every run, and what `status` and `history` make of it."""
+"""Run records, and what `status` and `history` show of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def last(site: TestSite) -> Attempt:
 
 
 def look(site: TestSite, night: int, hours: int = 6, max_age: timedelta | None = timedelta(hours=36)) -> SiteStatus:
-    """The status some hours after a night's run."""
+    """Return the status some hours after a run."""
     environment = site.at(FIRST_NIGHT + (night - 1) * DAY + timedelta(hours=hours))
     return status_of(site.load(), environment, max_age=max_age)
 
@@ -53,7 +53,7 @@ def fails(site: TestSite, night: int, **options: object) -> SitemapEtlError:
 # --- what is remembered -------------------------------------------------------------------------------
 
 
-def test_every_run_is_remembered_whatever_became_of_it(site: TestSite) -> None:
+def test_every_run_is_recorded_whatever_its_outcome(site: TestSite) -> None:
     site.night(1)
     site.night(2)
     site.export("products", pages(10, lastmod="2026-10-01"))
@@ -66,7 +66,7 @@ def test_every_run_is_remembered_whatever_became_of_it(site: TestSite) -> None:
     assert statuses(site) == ["published", "dry_run", "failed", "refused", "unchanged", "published"]
 
 
-def test_a_record_tells_of_counts_gates_seconds_and_rejected_rows(site: TestSite) -> None:
+def test_a_run_record_has_counts_gates_seconds_and_rejected_rows(site: TestSite) -> None:
     site.export("products", [*pages(100), {"loc": "https://other.example/x"}])
     site.night(1)
     found = last(site)
@@ -82,7 +82,7 @@ def test_a_record_tells_of_counts_gates_seconds_and_rejected_rows(site: TestSite
     assert found.report == refused.summary.report
 
 
-def test_a_run_that_fails_before_it_has_a_proposal_is_remembered_with_its_error(site: TestSite) -> None:
+def test_a_run_that_fails_early_is_recorded_with_its_error(site: TestSite) -> None:
     (site.folder / "products.csv").write_text("url\n/a\n")
     error = fails(site, 1)
     found = last(site)
@@ -90,7 +90,7 @@ def test_a_run_that_fails_before_it_has_a_proposal_is_remembered_with_its_error(
     assert found.run_id == error.run_id
 
 
-def test_a_run_that_another_programs_file_is_in_the_way_of_is_remembered_as_refused(site: TestSite) -> None:
+def test_a_run_stopped_by_an_object_not_managed_is_recorded_as_refused(site: TestSite) -> None:
     (site.folder / "public").mkdir()
     (site.folder / "public" / "sitemap.xml").write_text("<theirs/>")
     error = site.night(1).summary.error
@@ -98,14 +98,14 @@ def test_a_run_that_another_programs_file_is_in_the_way_of_is_remembered_as_refu
     assert (last(site).status, last(site).error) == ("refused", error)
 
 
-def test_a_run_that_its_target_denied_is_remembered_as_failed_and_not_as_refused(site: TestSite) -> None:
+def test_a_run_that_may_not_write_to_its_target_is_recorded_as_failed(site: TestSite) -> None:
     (site.folder / "public").write_text("not a folder")
     error = fails(site, 1)
     assert (type(error), error.exit_code) == (Denied, 1)
     assert (last(site).status, last(site).kind) == ("failed", "refused")
 
 
-def test_a_run_whose_store_does_not_answer_is_remembered_where_its_state_can_be_written(site: TestSite) -> None:
+def test_a_run_with_an_unreachable_target_is_recorded_if_the_state_is_writable(site: TestSite) -> None:
     site.night(1)
     opened = site.environment.open_storage
 
@@ -119,7 +119,7 @@ def test_a_run_whose_store_does_not_answer_is_remembered_where_its_state_can_be_
     assert "the store does not answer" in str(last(site).error)
 
 
-def test_a_run_that_lost_its_engine_is_remembered_as_partial_with_what_the_engine_said(site: TestSite) -> None:
+def test_a_run_with_a_failed_engine_is_recorded_as_partial_with_the_answer(site: TestSite) -> None:
     site.keys["ping"] = {"http_ping": {"url": CLOSED, "patience": 0}}
     assert call("run", site.path).code == 3
     found = last(site)
@@ -130,7 +130,7 @@ def test_a_run_that_lost_its_engine_is_remembered_as_partial_with_what_the_engin
     assert status.problems[0].startswith("http_ping failed: ")
 
 
-def test_a_run_that_is_killed_counts_as_interrupted_once_nobody_holds_its_lease(site: TestSite) -> None:
+def test_a_killed_run_counts_as_interrupted_once_its_lease_is_free(site: TestSite) -> None:
     site.night(1)
     tasks.start(site.load(), Options(), site.at(FIRST_NIGHT + DAY), owner="shop/tonight")
     assert look(site, 2, hours=0).running is not None
@@ -142,8 +142,8 @@ def test_a_run_that_is_killed_counts_as_interrupted_once_nobody_holds_its_lease(
     assert "after it had published" not in found.problems[0]
 
 
-def test_a_run_that_is_killed_after_its_commit_says_so(site: TestSite) -> None:
-    """Its status would else deny the set that is published."""
+def test_a_run_killed_after_its_commit_is_shown_as_such(site: TestSite) -> None:
+    """Otherwise its status would contradict the release that is published."""
     site.night(1)
     done = last(site)
     put_document(site.state().storage, layout.attempt(done.run_id), replace(done, status="running", ended=""))
@@ -155,13 +155,13 @@ def test_a_run_that_is_killed_after_its_commit_says_so(site: TestSite) -> None:
     assert (told.status, told.published) == ("interrupted", True)
 
 
-def test_a_run_that_the_scheduler_gives_up_is_remembered_as_failed(site: TestSite) -> None:
+def test_a_run_that_the_scheduler_abandons_is_recorded_as_failed(site: TestSite) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     tasks.abandon(site.load(), "shop/tonight", site.environment)
     assert (last(site).status, last(site).owner) == ("failed", "shop/tonight")
 
 
-def test_a_task_that_fails_leaves_why_and_a_later_try_mends_it(site: TestSite) -> None:
+def test_a_failed_task_records_its_error_until_a_later_try_succeeds(site: TestSite) -> None:
     world = site.environment
     (site.folder / "products.csv").write_text('loc,lastmod\n/a,2026-01-01\n"/b\n')
     started = tasks.start(site.load(), Options(), world, owner="shop/tonight")
@@ -186,7 +186,7 @@ def test_a_published_run_whose_task_is_tried_again_stays_published(site: TestSit
     assert last(site).status == "published"
 
 
-def test_ctrl_c_is_remembered(site: TestSite) -> None:
+def test_a_run_ended_by_ctrl_c_is_recorded(site: TestSite) -> None:
     def interrupted(_stage: str, _done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
@@ -196,7 +196,7 @@ def test_ctrl_c_is_remembered(site: TestSite) -> None:
     assert (last(site).status, last(site).kind) == ("interrupted", "interrupted")
 
 
-def test_a_call_that_is_wrong_and_a_dry_run_that_fails_are_no_runs(site: TestSite) -> None:
+def test_invalid_calls_and_failed_dry_runs_are_not_recorded(site: TestSite) -> None:
     site.night(1)
     assert call("run", site.path, "--section", "nope").code == 2
     (site.folder / "products.csv").unlink()
@@ -204,7 +204,7 @@ def test_a_call_that_is_wrong_and_a_dry_run_that_fails_are_no_runs(site: TestSit
     assert statuses(site) == ["published"]
 
 
-def test_the_state_of_another_site_is_not_written_to(site: TestSite) -> None:
+def test_runs_are_not_recorded_in_the_state_of_another_site(site: TestSite) -> None:
     site.night(1)
     site.keys["site"] = "https://other.example"
     fails(site, 2)
@@ -240,7 +240,7 @@ def test_a_damaged_record_hides_no_other_and_is_found_by_verify(site: TestSite) 
     assert not path.exists()
 
 
-def test_a_forgotten_row_is_forgotten_in_what_runs_said_of_it(site: TestSite) -> None:
+def test_a_forgotten_row_is_removed_from_run_records(site: TestSite) -> None:
     site.night(1)
     site.export("products", pages(10, start=90))
     site.night(2)  # refused, with an example
@@ -264,12 +264,12 @@ def test_a_site_that_the_last_run_published_is_healthy(site: TestSite) -> None:
     assert (found.published.listed, found.trend) == (100, (100,))
 
 
-def test_a_site_that_was_never_run_is_not(site: TestSite) -> None:
+def test_a_site_that_was_never_run_is_not_healthy(site: TestSite) -> None:
     found = look(site, 1)
     assert found.problems == ("it was never run",)
 
 
-def test_a_nightly_run_that_did_not_come_is_noticed(site: TestSite) -> None:
+def test_a_missing_scheduled_run_is_noticed(site: TestSite) -> None:
     site.night(1)
     assert look(site, 2, hours=6).healthy
     found = look(site, 3, hours=6)
@@ -277,7 +277,7 @@ def test_a_nightly_run_that_did_not_come_is_noticed(site: TestSite) -> None:
     assert look(site, 3, hours=6, max_age=None).healthy
 
 
-def test_failures_count_until_a_run_ends_well(site: TestSite) -> None:
+def test_failures_are_counted_until_a_run_succeeds(site: TestSite) -> None:
     site.night(1)
     site.export("products", pages(10))
     site.night(2)
@@ -291,7 +291,7 @@ def test_failures_count_until_a_run_ends_well(site: TestSite) -> None:
     assert found.trend == (100, 10)
 
 
-def test_a_section_that_is_held_needs_attention(site: TestSite) -> None:
+def test_a_kept_section_needs_attention(site: TestSite) -> None:
     site.section("blog", pages(30, start=500), on_error="keep")
     site.night(1)
     (site.folder / "blog.csv").unlink()
@@ -300,7 +300,7 @@ def test_a_section_that_is_held_needs_attention(site: TestSite) -> None:
     assert found.problems[0].startswith("section blog stays as published: ")
 
 
-def test_what_keeps_the_next_run_from_starting_is_reported(site: TestSite) -> None:
+def test_obstacles_to_the_next_run_are_reported(site: TestSite) -> None:
     site.night(1)
     early = status_of(site.load(), site.at(FIRST_NIGHT - 2 * DAY), max_age=None)
     assert early.problems[0].startswith("the next run is blocked: The clock of this run says")
@@ -312,7 +312,7 @@ def test_what_keeps_the_next_run_from_starting_is_reported(site: TestSite) -> No
     assert found.last is not None  # and what is known is still told
 
 
-def test_a_store_that_does_not_answer_is_a_problem_and_no_crash(site: TestSite) -> None:
+def test_an_unreachable_store_is_a_problem_and_not_a_crash(site: TestSite) -> None:
     site.keys["work"] = "s3://nowhere/work"
 
     def open_storage(*_given: object, **_options: object) -> Any:
@@ -323,7 +323,7 @@ def test_a_store_that_does_not_answer_is_a_problem_and_no_crash(site: TestSite) 
     assert found.problems == ("the next run is blocked: it does not answer",)
 
 
-def test_the_last_run_of_a_release_that_kept_no_records_is_known(site: TestSite) -> None:
+def test_the_last_run_of_a_version_without_run_records_is_known(site: TestSite) -> None:
     site.night(1)
     for path in (site.folder / "work" / "shop" / "state" / "runs").iterdir():
         path.unlink()
@@ -334,7 +334,7 @@ def test_the_last_run_of_a_release_that_kept_no_records_is_known(site: TestSite)
     assert found.trend == (100,)
 
 
-def test_a_lease_of_a_run_under_way_is_reported_and_is_no_problem(site: TestSite) -> None:
+def test_the_lease_of_a_run_under_way_is_shown_and_not_a_problem(site: TestSite) -> None:
     site.night(1)
     now = FIRST_NIGHT + timedelta(hours=6)
     put_document(
@@ -348,7 +348,7 @@ def test_a_lease_of_a_run_under_way_is_reported_and_is_no_problem(site: TestSite
 # --- the command --------------------------------------------------------------------------------------
 
 
-def test_status_shows_one_screen_a_site_and_ends_with_1_if_one_is_not_well(tmp_path: Path) -> None:
+def test_status_shows_one_screen_per_site_and_ends_with_1_if_one_is_unhealthy(tmp_path: Path) -> None:
     good = TestSite(tmp_path / "a", name="good").section("products", pages(40))
     bad = TestSite(tmp_path / "b", name="bad").section("products", pages(40))
     assert call("run", good.path).code == 0
@@ -362,7 +362,7 @@ def test_status_shows_one_screen_a_site_and_ends_with_1_if_one_is_not_well(tmp_p
     assert max(len(line) for line in done.out.splitlines() if "/" not in line) <= 80
 
 
-def test_status_takes_folders_and_tells_of_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_status_accepts_folders_and_reports_unreadable_files(tmp_path: Path) -> None:
     site = TestSite(tmp_path / "sites").section("products", pages(40))
     assert call("run", site.path).code == 0
     assert call("status", site.folder).code == 0
@@ -390,7 +390,7 @@ def test_status_as_json_has_every_site(site: TestSite) -> None:
     assert done.json["error"] == f"needs attention: {site.path}"
 
 
-def test_history_shows_runs_that_failed_beside_the_sets_that_are_kept(site: TestSite) -> None:
+def test_history_shows_failed_runs_and_kept_releases(site: TestSite) -> None:
     assert call("run", site.path).code == 0
     (site.folder / "products.csv").unlink()
     assert call("run", site.path).code == 2
@@ -404,7 +404,7 @@ def test_history_shows_runs_that_failed_beside_the_sets_that_are_kept(site: Test
     assert len(data["sets"]) == 1
 
 
-def test_history_shows_a_release_whose_run_was_killed_after_its_commit_at_its_place(site: TestSite) -> None:
+def test_history_shows_a_release_of_a_run_killed_after_its_commit_in_order(site: TestSite) -> None:
     for rows in (100, 99, 98):
         site.export("products", pages(rows))
         assert call("run", site.path).code == 0
@@ -421,5 +421,5 @@ def test_history_shows_a_release_whose_run_was_killed_after_its_commit_at_its_pl
     ("values", "line"),
     [((1, 2, 3), "_#@"), ((5, 5), "##"), ((7,), "#"), ((0, 100, 49, 50), "_@_#"), ((3, 2, 1), "@#_")],
 )
-def test_a_sparkline_goes_from_the_least_to_the_greatest_value(values: tuple[int, ...], line: str) -> None:
+def test_a_sparkline_spans_the_least_to_the_greatest_value(values: tuple[int, ...], line: str) -> None:
     assert sparkline(values, "_#@") == line

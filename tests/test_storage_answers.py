@@ -1,9 +1,9 @@
-"""The answers of AWS, Cloudflare R2, Google, MinIO and Ceph to writes with a condition, and what each becomes.
+"""The responses of AWS, Cloudflare R2, Google, MinIO and Ceph to conditional writes, and how each is interpreted.
 
 The shapes are those of their documentation: Amazon S3 User Guide "Conditional requests" and API reference "Error
 responses"; Cloudflare R2 "Error codes" and "Conditional operations"; Google Cloud Storage "HTTP status and error codes
-for XML" and "Request preconditions"; MinIO "List of error responses"; Ceph Object Gateway "S3 error responses". What
-such a store does with a whole run is tested against moto and SeaweedFS.
+for XML" and "Request preconditions"; MinIO "List of error responses"; Ceph Object Gateway "S3 error responses". Whole
+runs with such a store are tested with moto and SeaweedFS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.slow import slow
 
 
 def error(code: str, message: str = "", *more: str) -> bytes:
-    """The body that every one of them sends."""
+    """Return the body that all of them send."""
     said = f"<Message>{message}</Message>" if message else ""
     return f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code>{said}{"".join(more)}</Error>'.encode()
 
@@ -35,7 +35,7 @@ HEADER = "A header you provided implies functionality that is not implemented"
 
 @dataclass(frozen=True)
 class Shape:
-    """An answer to a PUT that expects nothing there, and what comes of it. `tries`: PUTs that were sent."""
+    """A response to a PUT that expects absence, and its interpretation. `tries`: PUTs that were sent."""
 
     name: str
     status: int
@@ -113,7 +113,9 @@ def puts(proxy: FaultProxy) -> list[Seen]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
-def test_each_answer_to_a_condition_becomes_what_it_means(shape: Shape, behind: Storage, proxy: FaultProxy) -> None:
+def test_each_response_to_a_conditional_request_is_interpreted(
+    shape: Shape, behind: Storage, proxy: FaultProxy
+) -> None:
     behind.put("k", b"theirs")
     proxy.reset()
     proxy.always(shape.fault, method="PUT")
@@ -130,17 +132,17 @@ def test_each_answer_to_a_condition_becomes_what_it_means(shape: Shape, behind: 
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.tries > 1], ids=lambda shape: shape.name)
-def test_an_answer_that_passes_is_not_noticed(shape: Shape, behind: Storage, proxy: FaultProxy) -> None:
+def test_a_temporary_error_response_is_retried(shape: Shape, behind: Storage, proxy: FaultProxy) -> None:
     proxy.once(shape.fault, method="PUT")
     assert behind.put("k", b"ours", expect=ABSENT).size == 4
     assert [seen.fault is None for seen in puts(proxy)] == [False, True]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
-def test_of_any_answer_that_hides_a_write_that_happened_nothing_is_lost(
+def test_a_write_that_happened_despite_an_error_response_is_recognized(
     shape: Shape, behind: Storage, proxy: FaultProxy
 ) -> None:
-    """The write was done, and a line or a retry in between answers as if it was not."""
+    """The write was done, but a proxy or a retry answers as if it was not."""
     proxy.once(Fault("answer", shape.status, headers=shape.headers, body=shape.body, applied=True), method="PUT")
     if shape.becomes is PreconditionFailed or shape.tries > 1:
         assert behind.put("k", b"ours", expect=ABSENT).size == 4
@@ -159,10 +161,10 @@ MISSING = {
 
 
 @pytest.mark.parametrize("answer", MISSING.values(), ids=MISSING)
-def test_a_delete_with_a_condition_that_finds_nothing_has_nothing_to_refuse(
+def test_a_conditional_delete_of_a_missing_object_succeeds(
     answer: Fault, behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Somebody was quicker, or an earlier try of the same delete whose answer was lost."""
+    """Another writer was faster, or an earlier try of the same delete whose response was lost."""
     put = behind.put("k", b"1")
     proxy.reset()
     proxy.once(Fault("answer", answer.status, body=answer.body, applied=True), method="DELETE")
@@ -170,7 +172,7 @@ def test_a_delete_with_a_condition_that_finds_nothing_has_nothing_to_refuse(
     assert behind.stat("k") is None
 
 
-def test_a_delete_with_a_condition_that_is_denied_is_no_other_version(behind: Storage, proxy: FaultProxy) -> None:
+def test_a_denied_conditional_delete_is_not_a_failed_condition(behind: Storage, proxy: FaultProxy) -> None:
     put = behind.put("k", b"1")
     proxy.reset()
     proxy.once(Fault("answer", 403, body=error("AccessDenied", "Access Denied")), method="DELETE")
@@ -194,8 +196,10 @@ DRIPS = {
     "said",
     [pytest.param(said, id=name) for name, said in DRIPS.items()],
 )
-def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every byte comes in time, and the whole would in a minute."""
+def test_a_response_that_arrives_too_slowly_counts_as_none(
+    said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every byte arrives in time, but the whole would take a minute."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with slow(said, step=0.06) as server:
@@ -205,8 +209,10 @@ def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, mon
 
 
 @pytest.mark.thorough
-def test_a_connection_is_used_again_after_its_time(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is shut down while nobody uses it."""
+def test_a_connection_idle_beyond_its_timeout_is_replaced(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is closed while it is idle."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     storage = open_storage(f"s3://{bucket}/p")
@@ -227,7 +233,7 @@ IGNORED = {"If-None-Match": "If-None-Match: *", "If-Match": "If-Match"}
 
 
 @pytest.mark.parametrize("header", IGNORED)
-def test_a_store_that_ignores_a_condition_is_found_out_before_anything_rests_on_it(
+def test_a_store_that_ignores_conditions_is_detected_before_the_run_relies_on_them(
     header: str, tmp_path: Path, proxy: FaultProxy, bucket: str
 ) -> None:
     proxy.plan = lambda seen: CARELESS if header in seen.headers and seen.writes else None
@@ -242,7 +248,7 @@ def test_a_store_that_ignores_a_condition_is_found_out_before_anything_rests_on_
     assert [stat.key for stat in open_storage(f"s3://{bucket}/public").list()] == ["robots.txt"]
 
 
-def test_a_public_store_that_ignores_conditions_is_found_out_if_the_state_is_elsewhere(
+def test_a_public_store_that_ignores_conditions_is_detected_separately_from_the_state(
     tmp_path: Path, proxy: FaultProxy, bucket: str
 ) -> None:
     proxy.plan = lambda seen: CARELESS if seen.writes else None
@@ -258,7 +264,9 @@ def test_a_public_store_that_ignores_conditions_is_found_out_if_the_state_is_els
 
 
 @pytest.mark.thorough
-def test_what_was_found_is_remembered_for_two_days(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
+def test_the_result_of_testing_conditions_is_remembered_for_two_days(
+    tmp_path: Path, proxy: FaultProxy, bucket: str
+) -> None:
     open_storage(f"s3://{bucket}/public").put("robots.txt", b"")
     site = site_in(tmp_path, f"s3://{bucket}/work", f"s3://{bucket}/public")
     tried = []
@@ -270,7 +278,9 @@ def test_what_was_found_is_remembered_for_two_days(tmp_path: Path, proxy: FaultP
     assert tried == [True, False, False, True, False, False]
 
 
-def test_where_conditions_are_not_relied_on_none_is_tried(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
+def test_conditions_are_not_tested_if_conditional_writes_is_false(
+    tmp_path: Path, proxy: FaultProxy, bucket: str
+) -> None:
     proxy.plan = lambda seen: CARELESS if seen.writes else None
     open_storage(f"s3://{bucket}/public").put("robots.txt", b"")
     site = site_in(tmp_path, f"s3://{bucket}/work", f"s3://{bucket}/public")

@@ -1,4 +1,4 @@
-"""What every storage does, in a folder as in a bucket."""
+"""Rules for every storage, in a folder as in a bucket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture(params=["folder", "moto", "seaweedfs"])
 def conditional_storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """Without conditions two writers at the same moment may both win: that is what is lost."""
+    """Without conditions two simultaneous writers may both succeed."""
     return _opened(request, tmp_path, monkeypatch)
 
 
@@ -48,7 +48,7 @@ def keys(storage: Storage, prefix: str = "") -> list[str]:
     return sorted(stat.key for stat in storage.list(prefix))
 
 
-def test_what_was_put_is_what_is_read(storage: Storage) -> None:
+def test_an_object_is_read_as_written(storage: Storage) -> None:
     put = storage.put("a/b.xml", b"<urlset/>", content_type="application/xml", cache_control="max-age=600")
     stored = storage.get("a/b.xml")
     assert stored is not None
@@ -58,7 +58,7 @@ def test_what_was_put_is_what_is_read(storage: Storage) -> None:
     assert put.modified.utcoffset() == timedelta(0)
 
 
-def test_an_object_is_read_as_a_file_is(storage: Storage) -> None:
+def test_an_object_can_be_read_as_a_file(storage: Storage) -> None:
     file = open_checked(storage, put_checked(storage, "k", b"0123456789"))
     assert file.read(4) == b"0123"
     assert (file.seek(-3, io.SEEK_END), file.read()) == (7, b"789")
@@ -67,7 +67,7 @@ def test_an_object_is_read_as_a_file_is(storage: Storage) -> None:
     assert (file.seek(20), file.read(2)) == (20, b"")
 
 
-def test_nothing_is_found_where_nothing_was_put(storage: Storage) -> None:
+def test_a_missing_object_is_not_found(storage: Storage) -> None:
     assert storage.get("a") is None
     assert storage.stat("a/b") is None
     assert storage.delete("a/b/c") is False
@@ -75,14 +75,14 @@ def test_nothing_is_found_where_nothing_was_put(storage: Storage) -> None:
     assert keys(storage) == []
 
 
-def test_a_folder_of_keys_is_itself_no_key(storage: Storage) -> None:
+def test_a_prefix_of_keys_is_not_a_key(storage: Storage) -> None:
     storage.put("a/b", b"1")
     assert storage.get("a") is None
     assert storage.stat("a") is None
     assert storage.delete("a") is False
 
 
-def test_a_put_takes_any_bytes(storage: Storage) -> None:
+def test_a_put_accepts_any_bytes(storage: Storage) -> None:
     whole = memoryview(b"xabcdefx")[1:7]
     for data in (b"abcdef", bytearray(b"abcdef"), whole, [b"abc", memoryview(b"def")], [b"abcdef"], (b"", whole)):
         storage.put("k", data)
@@ -91,12 +91,12 @@ def test_a_put_takes_any_bytes(storage: Storage) -> None:
     assert storage.get("k").data == b""
 
 
-def test_a_put_takes_buffers_of_arrow_and_numpy(storage: Storage) -> None:
+def test_a_put_accepts_buffers_of_arrow_and_numpy(storage: Storage) -> None:
     storage.put("k", [pa.py_buffer(b"abc"), np.array([1, 2], np.uint16)])
     assert storage.get("k").data == b"abc\x01\x00\x02\x00"
 
 
-def test_a_put_takes_a_local_file(storage: Storage, tmp_path: Path) -> None:
+def test_a_put_accepts_a_local_file(storage: Storage, tmp_path: Path) -> None:
     source = tmp_path / "source"
     data = os.urandom(3_000_000)
     source.write_bytes(data)
@@ -126,19 +126,19 @@ def test_a_range_is_read_exactly(storage: Storage) -> None:
     assert storage.read("k", 7, 0) == b""
 
 
-def test_a_range_past_the_end_is_refused(storage: Storage) -> None:
+def test_a_range_beyond_the_end_is_refused(storage: Storage) -> None:
     storage.put("k", bytes(range(256)))
     for start, length in ((250, 7), (256, 1), (9_999, 1), (0, 257)):
         with pytest.raises(Refused, match=r"/k holds (256|fewer) bytes: expected"):
             storage.read("k", start, length)
 
 
-def test_a_range_of_nothing_is_refused(storage: Storage) -> None:
+def test_an_empty_range_is_refused(storage: Storage) -> None:
     with pytest.raises(Refused, match="/k does not exist"):
         storage.read("k", 0, 1)
 
 
-def test_absent_is_kept_to(storage: Storage) -> None:
+def test_a_put_that_expects_absence_fails_if_the_object_exists(storage: Storage) -> None:
     storage.put("k", b"first", expect=ABSENT)
     with pytest.raises(PreconditionFailed, match=r"expected nothing there, found 5 bytes") as raised:
         storage.put("k", b"second", expect=ABSENT)
@@ -147,7 +147,7 @@ def test_absent_is_kept_to(storage: Storage) -> None:
     assert storage.get("k").data == b"first"
 
 
-def test_an_etag_is_kept_to(storage: Storage) -> None:
+def test_a_put_that_expects_an_etag_fails_if_the_etag_differs(storage: Storage) -> None:
     first = storage.put("k", b"first")
     second = storage.put("k", b"second", expect=first.etag)
     assert second.etag != first.etag
@@ -156,21 +156,21 @@ def test_an_etag_is_kept_to(storage: Storage) -> None:
     assert storage.get("k").data == b"second"
 
 
-def test_an_etag_of_a_missing_object_is_kept_to(storage: Storage) -> None:
+def test_a_put_that_expects_an_etag_fails_if_the_object_is_missing(storage: Storage) -> None:
     with pytest.raises(PreconditionFailed, match="expected etag 00ff, found nothing") as raised:
         storage.put("k", b"x", expect="00ff")
     assert raised.value.found is None
     assert storage.get("k") is None
 
 
-def test_a_put_that_finds_its_own_bytes_has_succeeded(storage: Storage) -> None:
+def test_a_conditional_put_succeeds_if_its_bytes_are_already_there(storage: Storage) -> None:
     first = storage.put("k", b"old")
     put = storage.put("k", b"new", expect=first.etag)
     assert storage.put("k", b"new", expect=first.etag).etag == put.etag
     assert storage.put("k", b"new", expect=ABSENT).etag == put.etag
 
 
-def test_a_delete_keeps_to_its_etag(storage: Storage) -> None:
+def test_a_delete_that_expects_an_etag_fails_if_the_etag_differs(storage: Storage) -> None:
     put = storage.put("k", b"x")
     with pytest.raises(PreconditionFailed, match="expected etag 00ff"):
         storage.delete("k", expect="00ff")
@@ -180,13 +180,13 @@ def test_a_delete_keeps_to_its_etag(storage: Storage) -> None:
     assert storage.delete("k", expect=put.etag) is False
 
 
-def test_an_unconditional_put_replaces(storage: Storage) -> None:
+def test_an_unconditional_put_replaces_the_object(storage: Storage) -> None:
     storage.put("k", b"1")
     storage.put("k", b"22")
     assert storage.get("k").data == b"22"
 
 
-def test_a_list_has_every_key_once_with_its_size(storage: Storage) -> None:
+def test_a_list_has_every_key_once_with_the_size_of_its_object(storage: Storage) -> None:
     names = ["a", "a-b", "a/b", "a/c/d", "a0", "B", "z.xml", "é", "a/b-", "ab/c"]
     for name in names:
         if name != "a":  # a folder can't have both a and a/b
@@ -196,7 +196,7 @@ def test_a_list_has_every_key_once_with_its_size(storage: Storage) -> None:
     assert {stat.key: stat.size for stat in storage.list()} == {name: len(name.encode()) for name in expected}
 
 
-def test_a_list_takes_a_prefix_of_text(storage: Storage) -> None:
+def test_a_list_accepts_any_text_as_prefix(storage: Storage) -> None:
     names = ["runs.json", "runs/1/a", "runs/1/b", "runs/10/a", "x"]
     for name in names:
         storage.put(name, b"1")
@@ -204,7 +204,7 @@ def test_a_list_takes_a_prefix_of_text(storage: Storage) -> None:
         assert keys(storage, prefix) == [name for name in names if name.startswith(prefix)]
 
 
-def test_listed_objects_can_be_deleted_meanwhile(storage: Storage) -> None:
+def test_objects_can_be_deleted_during_a_list(storage: Storage) -> None:
     for number in range(5):
         storage.put(f"d/{number}", b"1")
     for stat in storage.list("d/"):
@@ -212,7 +212,7 @@ def test_listed_objects_can_be_deleted_meanwhile(storage: Storage) -> None:
     assert keys(storage) == []
 
 
-def test_a_sub_is_the_part_below_a_prefix(storage: Storage) -> None:
+def test_a_sub_storage_is_limited_to_a_prefix(storage: Storage) -> None:
     below = storage.sub("x/y")
     below.put("k", b"1")
     storage.put("other", b"2")
@@ -225,7 +225,7 @@ def test_a_sub_is_the_part_below_a_prefix(storage: Storage) -> None:
     assert below.conditional == storage.conditional
 
 
-def test_now_can_be_compared_with_modified(storage: Storage) -> None:
+def test_the_time_of_the_store_is_comparable_with_modification_times(storage: Storage) -> None:
     before = storage.now()
     put = storage.put("k", b"1")
     assert before - timedelta(seconds=1) <= put.modified
@@ -248,7 +248,7 @@ def test_a_prefix_that_could_lead_elsewhere_is_refused(prefix: str, tmp_path: Pa
                 call(prefix)
 
 
-def test_a_key_of_any_characters_comes_back_as_it_was(storage: Storage) -> None:
+def test_a_key_with_any_characters_is_listed_unchanged(storage: Storage) -> None:
     for key in (
         "a b",
         "a+b",
@@ -270,7 +270,7 @@ def test_a_key_of_any_characters_comes_back_as_it_was(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("storage", ["folder", "moto"], indirect=True)  # SeaweedFS reads it as a slash
-def test_a_backslash_in_a_key_is_a_character_as_any_other(storage: Storage) -> None:
+def test_a_backslash_in_a_key_is_an_ordinary_character(storage: Storage) -> None:
     storage.put("a\\b", b"1")
     assert keys(storage) == ["a\\b"]
     assert storage.get("a\\b").data == b"1"
@@ -278,7 +278,7 @@ def test_a_backslash_in_a_key_is_a_character_as_any_other(storage: Storage) -> N
 
 
 @pytest.mark.parametrize("expect", [ABSENT, "etag"])
-def test_of_many_writers_with_one_condition_one_wins(conditional_storage: Storage, expect: object) -> None:
+def test_of_many_writers_with_the_same_condition_one_succeeds(conditional_storage: Storage, expect: object) -> None:
     storage = conditional_storage
     if expect == "etag":
         expect = storage.put("k", b"start").etag
@@ -336,7 +336,7 @@ OPERATION = st.tuples(
 @settings(max_examples=examples(12))
 @given(operations=st.lists(OPERATION, max_size=12))
 def test_a_storage_behaves_as_a_mapping_with_conditions(storage: Storage, operations: list) -> None:
-    """Any sequence of puts and deletes leaves what the same sequence leaves in a dict."""
+    """Any sequence of puts and deletes has the same result as with a dict."""
     for stat in list(storage.list()):
         storage.delete(stat.key)
     model: dict[str, bytes] = {}

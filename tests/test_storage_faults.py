@@ -1,4 +1,4 @@
-"""A bucket behind a line that goes wrong: each fault at each request leaves the old or the new, and says so."""
+"""A bucket behind a faulty connection: each fault at each request leaves old or new content, and is reported."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ ONCE_MORE = 3
 
 
 def md5(data: bytes) -> str:
-    """The etag that S3 gives to an object that was put at once."""
+    """Return the etag that S3 gives to an object that was put in one request."""
     return hashlib.md5(data).hexdigest()
 
 
 class Line:
-    """A storage behind a proxy of its own, and the bucket behind it as a plain client sees it."""
+    """A storage behind its own proxy, and the bucket behind it as a plain client sees it."""
 
     def __init__(self, client: Any, proxy: FaultProxy) -> None:
         self.proxy = proxy
@@ -65,7 +65,7 @@ class Line:
         self.storage = open_storage(f"s3://{self.bucket}", endpoint=proxy.endpoint)
 
     def begin(self) -> str:
-        """The bucket as it is before each operation; the etag of `old`."""
+        """Return the etag of `old`, with the bucket as it is before each operation."""
         there = self.contents()
         for key in there.keys() - BEFORE.keys():
             self.client.delete_object(Bucket=self.bucket, Key=key)
@@ -76,30 +76,30 @@ class Line:
         return md5(OLD)
 
     def answer(self, run: Callable[[Storage, str], object], known: str) -> object:
-        """Of an undisturbed line, tried until it comes: a busy machine may take longer than the short timeout here."""
+        """Return the result without faults, retried: a busy machine may exceed the short timeout here."""
         while True:
             self.proxy.reset()
             with suppress(Unavailable):
                 return run(self.storage, known)
 
     def contents(self) -> dict[str, bytes]:
-        """What is there, known by its etag: one request for all."""
+        """Return the content, identified by etag: one request for all."""
         known = {md5(data): data for data in (OLD, NEW, *BEFORE.values())}
         found = self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])
         return {entry["Key"]: known.get(entry["ETag"].strip('"'), b"other bytes") for entry in found}
 
 
 def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, int], None]) -> None:
-    """Do `work` for each fault at each request of the operation: the faults side by side, for they mostly wait.
+    """Call `work` for each fault at each request of the operation: the faults in parallel, because they mostly wait.
 
-    It gets the number of the request, and how many there are where nothing goes wrong.
+    It gets the number of the request, and the number of requests without faults.
     """
 
     run, expected, _ = OPERATIONS[operation]
     client = s3.client()
 
     def undisturbed(line: Line) -> int:
-        """The requests of the operation, on a line where nothing goes wrong."""
+        """Return the requests of the operation without faults."""
         known = line.begin()
         assert line.answer(run, known) in (expected, False)
         return len(line.proxy.seen)
@@ -121,7 +121,7 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, i
 
 @pytest.fixture(params=["moto", "seaweedfs"] if ALL else ["moto"])
 def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The server behind the line. The faults are the proxy's: a second server repeats them with ALL=1."""
+    """The server behind the proxy. The faults are the proxy's: a second server repeats them with ALL=1."""
     return reachable(request.getfixturevalue(request.param), monkeypatch)
 
 
@@ -129,12 +129,10 @@ def behind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S
     "operation",
     [pytest.param(one, marks=[] if one in ("put", "list") else [pytest.mark.thorough]) for one in OPERATIONS],
 )
-def test_one_fault_at_any_request_is_got_over(
-    operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says.
+def test_one_fault_at_any_request_is_retried(operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request in turn fails once: the operation succeeds, and has its documented result.
 
-    Where the machine is so busy that another request took too long as well, it is tried again.
+    If the machine is so busy that another request took too long as well, it is retried.
     """
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
     run, expected, after = OPERATIONS[operation]
@@ -160,10 +158,10 @@ def test_one_fault_at_any_request_is_got_over(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
+def test_a_persistent_fault_is_reported_as_unavailable_and_leaves_old_or_new_content(
     operation: str, behind: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From each request in turn on all go wrong; trying again on a good line ends as an undisturbed try does."""
+    """All requests from each one on fail; a retry without faults has the same result as an undisturbed try."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     run, expected, after = OPERATIONS[operation]

@@ -1,4 +1,4 @@
-"""What is particular to a folder: renames, turns, what a killed process leaves, what the system refuses."""
+"""Rules for folders: renames, locks, files of killed processes, errors of the operating system."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_the_etag_is_the_sha256_of_the_content(tmp_path: Path) -> None:
     assert put.etag == hashlib.sha256(b"abc").hexdigest()
 
 
-def test_a_list_does_not_read_the_files_for_their_etags(tmp_path: Path) -> None:
+def test_a_list_does_not_read_files_to_compute_etags(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     storage.put("k", b"abc")
     assert [stat.etag for stat in storage.list()] == [None]
 
 
-def test_nothing_but_the_file_is_left_in_a_public_folder(tmp_path: Path) -> None:
+def test_only_the_file_itself_is_left_in_a_public_folder(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "public")
     first = storage.put("k", b"1", expect=ABSENT)
     storage.put("k", b"2", expect=first.etag)
@@ -55,7 +55,7 @@ def test_nothing_but_the_file_is_left_in_a_public_folder(tmp_path: Path) -> None
     assert files(tmp_path) == ["k"]
 
 
-def test_reading_makes_no_folder(tmp_path: Path) -> None:
+def test_reading_creates_no_folder(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "public")
     assert storage.get("k") is None
     assert list(storage.list()) == []
@@ -64,7 +64,7 @@ def test_reading_makes_no_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_delete_removes_the_folders_it_emptied_but_not_the_storage(tmp_path: Path) -> None:
+def test_a_delete_removes_emptied_folders_but_not_the_storage(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "store")
     storage.put("a/b/c/k", b"1")
     storage.put("a/k", b"1")
@@ -74,7 +74,7 @@ def test_a_delete_removes_the_folders_it_emptied_but_not_the_storage(tmp_path: P
     assert list((tmp_path / "store").iterdir()) == []
 
 
-def test_a_web_server_can_read_what_was_put(tmp_path: Path) -> None:
+def test_written_files_are_readable_by_a_web_server(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         open_storage(tmp_path, access="public").put("k", b"1")
@@ -90,7 +90,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     assert modes.S_IMODE((tmp_path / "robots.txt").stat().st_mode) == 0o664
 
 
-def test_temporary_files_are_no_objects(tmp_path: Path) -> None:
+def test_temporary_files_are_not_objects(tmp_path: Path) -> None:
     (tmp_path / TEMPORARY).write_bytes(b"half")
     storage = open_storage(tmp_path)
     assert list(storage.list()) == []
@@ -99,7 +99,7 @@ def test_temporary_files_are_no_objects(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("meet", ["list", "put"])
-def test_stale_temporary_files_are_swept_and_fresh_ones_left(tmp_path: Path, meet: str) -> None:
+def test_old_temporary_files_are_deleted_and_recent_ones_kept(tmp_path: Path, meet: str) -> None:
     stale, fresh = tmp_path / TEMPORARY, tmp_path / TEMPORARY.replace("0", "1")
     for path in (stale, fresh, tmp_path / ".htaccess"):
         path.write_bytes(b"half")
@@ -115,8 +115,8 @@ def test_stale_temporary_files_are_swept_and_fresh_ones_left(tmp_path: Path, mee
     assert (tmp_path / ".htaccess").exists()
 
 
-def test_a_reader_sees_whole_files_only(tmp_path: Path) -> None:
-    """One process replaces a file over and over; each look at it finds one of the two whole contents."""
+def test_a_reader_sees_only_complete_files(tmp_path: Path) -> None:
+    """One process replaces a file repeatedly; each read finds one of the two complete contents."""
     source = """
 import sys
 from sitemap_etl.storage import open_storage
@@ -165,8 +165,8 @@ while True:
         storage.put("k", b"a" * 300_000, expect=storage.stat("k").etag)
 
 
-def test_conditions_hold_between_processes(tmp_path: Path) -> None:
-    """Processes that count up by compare-and-swap lose no count."""
+def test_conditions_apply_between_processes(tmp_path: Path) -> None:
+    """Processes that count by compare-and-swap lose no count."""
     source = """
 import sys
 from sitemap_etl.storage import PreconditionFailed, open_storage
@@ -188,7 +188,7 @@ while done < 30:
     assert open_storage(tmp_path).get("count").data.split()[0] == b"90"
 
 
-def test_a_write_waits_for_its_turn(tmp_path: Path) -> None:
+def test_a_write_waits_for_the_lock(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     put = storage.put("k", b"1")
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -203,12 +203,12 @@ def test_a_write_waits_for_its_turn(tmp_path: Path) -> None:
     assert storage.get("k").data == b"2"
 
 
-def test_a_writer_stopped_in_its_turn_does_not_stop_the_others_for_ever(tmp_path: Path) -> None:
+def test_a_stopped_writer_does_not_block_others_forever(tmp_path: Path) -> None:
     with turn(tmp_path), pytest.raises(Unavailable, match="locked by another process"), turn(tmp_path, seconds=0.05):
         raise AssertionError("had the turn of another")
 
 
-def test_puts_and_deletes_of_one_folder_do_not_trip_over_its_removal(tmp_path: Path) -> None:
+def test_puts_and_deletes_in_one_folder_survive_its_removal(tmp_path: Path) -> None:
     storage = open_storage(tmp_path, durable=False)
     failed: list[BaseException] = []
 
@@ -228,7 +228,7 @@ def test_puts_and_deletes_of_one_folder_do_not_trip_over_its_removal(tmp_path: P
     assert failed == []
 
 
-def test_a_long_name_has_room_for_its_temporary_name(tmp_path: Path) -> None:
+def test_a_file_name_of_maximal_length_can_be_written(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     storage.put("n" * 255, b"1")
     assert storage.get("n" * 255).data == b"1"
@@ -253,7 +253,7 @@ def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
     assert files(tmp_path) == ["b"]
 
 
-def test_a_file_in_the_place_of_the_storage_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_storage_is_named(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"")
     storage = open_storage(tmp_path / "store")
     calls = (lambda: storage.get("k"), lambda: storage.stat("k"), lambda: list(storage.list()))
@@ -262,13 +262,13 @@ def test_a_file_in_the_place_of_the_storage_is_named(tmp_path: Path) -> None:
             call()
 
 
-def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+def test_a_dangling_symbolic_link_is_named(tmp_path: Path) -> None:
     (tmp_path / "store").symlink_to(tmp_path / "gone")
     with pytest.raises(Refused, match="a broken link"):
         open_storage(tmp_path / "store").put("k", b"1")
 
 
-def test_a_linked_folder_is_a_storage(tmp_path: Path) -> None:
+def test_a_symbolic_link_to_a_folder_is_a_storage(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     open_storage(tmp_path / "link").put("k", b"1")
@@ -278,8 +278,8 @@ def test_a_linked_folder_is_a_storage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "verb"), [("put('k', b'2')", "write"), ("get('k')", "read"), ("delete('k')", "delete")]
 )
-def test_a_missing_right_is_named(call: str, verb: str) -> None:
-    """In a process that is not root's, which would be allowed everything."""
+def test_a_missing_permission_is_named(call: str, verb: str) -> None:
+    """In a process without root privileges, because root may do everything."""
     source = f"""
 import os, sys
 from sitemap_etl.errors import Denied, Refused
@@ -306,8 +306,8 @@ except Refused as error:
         assert files(store) == ["k"]
 
 
-def test_a_full_disk_may_pass_and_leaves_the_old_file(tmp_path: Path) -> None:
-    """A limit on the size of files stands in for a full disk: the write itself fails, half way."""
+def test_a_full_disk_can_be_retried_and_leaves_the_old_file(tmp_path: Path) -> None:
+    """A limit on the size of files simulates a full disk: the write itself fails half way."""
     source = """
 import resource, signal, sys
 from sitemap_etl.errors import Unavailable
@@ -338,7 +338,7 @@ except Unavailable as error:
         (errno.EACCES, Denied, "permission denied"),
     ],
 )
-def test_what_the_system_says_is_distinguished(number: int, kind: type, text: str) -> None:
+def test_errors_of_the_operating_system_are_distinguished(number: int, kind: type, text: str) -> None:
     error = translated(OSError(number, os.strerror(number), "/srv/x"), "write", "/srv/x")
     assert type(error) is kind
     assert "can't write /srv/x: " in str(error)
@@ -351,7 +351,7 @@ def test_a_file_url_is_a_folder(tmp_path: Path) -> None:
     assert open_storage(tmp_path).get("k").data == b"1"
 
 
-def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_folder_is_resolved_when_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     storage = open_storage("public")
     monkeypatch.chdir("/")
@@ -359,7 +359,7 @@ def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "public/k").exists()
 
 
-def test_reading_many_files_leaves_none_open(tmp_path: Path) -> None:
+def test_reading_many_files_leaves_no_file_open(tmp_path: Path) -> None:
     source = """
 import os, resource, sys
 from sitemap_etl.storage import ABSENT, open_storage

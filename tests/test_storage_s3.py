@@ -1,4 +1,4 @@
-"""What is particular to a bucket: headers, conditions as S3 answers them, and what its errors are told as."""
+"""Rules for buckets: headers, conditional responses of S3, and messages for its errors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def storage(bucket: str) -> Storage:
 
 @pytest.fixture
 def behind(proxy: FaultProxy, bucket: str) -> Storage:
-    """The storage behind the proxy, the bucket already seen by it."""
+    """The storage behind the proxy, after a first request to the bucket."""
     storage = open_storage(f"s3://{bucket}/p")
     assert storage.get("nothing") is None
     proxy.reset()
     return storage
 
 
-def test_headers_are_those_asked_for_and_no_encoding(storage: Storage, s3: S3Server, bucket: str) -> None:
+def test_a_put_sends_the_requested_headers_and_no_content_encoding(storage: Storage, s3: S3Server, bucket: str) -> None:
     storage.put("a.xml.gz", b"\x1f\x8b", content_type="application/gzip", cache_control="public, max-age=600")
     head = s3.client().head_object(Bucket=bucket, Key="p/a.xml.gz")
     assert (head["ContentType"], head["CacheControl"]) == ("application/gzip", "public, max-age=600")
@@ -56,7 +56,7 @@ def test_headers_are_those_asked_for_and_no_encoding(storage: Storage, s3: S3Ser
         ),
     ],
 )
-def test_encryption_is_asked_for_by_the_put(
+def test_a_put_requests_the_configured_encryption(
     sse: str | None, expected: dict[str, str], proxy: FaultProxy, bucket: str
 ) -> None:
     open_storage(f"s3://{bucket}", sse=sse).sub("p").put("k", b"1")
@@ -65,7 +65,7 @@ def test_encryption_is_asked_for_by_the_put(
 
 
 @pytest.mark.parametrize(("checksums", "sent"), [("when_supported", True), ("when_required", False)])
-def test_newer_checksums_can_be_left_out(checksums: str, sent: bool, proxy: FaultProxy, bucket: str) -> None:
+def test_newer_checksums_can_be_switched_off(checksums: str, sent: bool, proxy: FaultProxy, bucket: str) -> None:
     storage = open_storage(f"s3://{bucket}", checksums=checksums)
     storage.put("k", b"1", expect=ABSENT)
     assert storage.get("k").data == b"1"
@@ -73,7 +73,7 @@ def test_newer_checksums_can_be_left_out(checksums: str, sent: bool, proxy: Faul
     assert any("checksum" in name for name in names) is sent
 
 
-def test_conditions_are_the_stores_own(behind: Storage, proxy: FaultProxy) -> None:
+def test_conditions_are_evaluated_by_the_store(behind: Storage, proxy: FaultProxy) -> None:
     put = behind.put("k", b"1", expect=ABSENT)
     behind.put("k", b"2", expect=put.etag)
     first, second = [{name.lower(): value for name, value in seen.headers.items()} for seen in proxy.seen]
@@ -91,7 +91,7 @@ def test_without_conditional_writes_no_condition_is_sent(proxy: FaultProxy, buck
 
 
 @pytest.mark.parametrize("expect", ["absent", "etag"])
-def test_our_own_put_whose_answer_was_lost_is_no_conflict(
+def test_an_own_put_with_a_lost_response_is_not_a_conflict(
     expect: str, behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
     condition = ABSENT if expect == "absent" else behind.put("k", b"old").etag
@@ -103,10 +103,10 @@ def test_our_own_put_whose_answer_was_lost_is_no_conflict(
     assert s3.client().get_object(Bucket=bucket, Key="p/k")["Body"].read() == b"new"
 
 
-def test_somebody_elses_put_after_ours_was_lost_is_a_conflict(
+def test_a_foreign_put_after_a_lost_response_is_a_conflict(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Applied, its answer lost, and replaced by another before boto3's second try: theirs stays."""
+    """Applied, its response lost, and replaced by another writer before boto3's second try: the other content stays."""
     old = behind.put("k", b"old").etag
     proxy.reset()
     proxy.once(RESET_AFTER, method="PUT")
@@ -118,27 +118,27 @@ def test_somebody_elses_put_after_ours_was_lost_is_a_conflict(
     assert behind.get("k").data == b"theirs"
 
 
-def test_an_undecided_race_is_run_again(behind: Storage, proxy: FaultProxy) -> None:
+def test_a_409_of_concurrent_writes_is_retried(behind: Storage, proxy: FaultProxy) -> None:
     proxy.at(1, CONFLICT, times=3)
     behind.put("k", b"1", expect=ABSENT)
     assert [seen.fault for seen in proxy.seen] == [CONFLICT, CONFLICT, CONFLICT, None]
 
 
-def test_a_race_that_stays_undecided_is_a_failed_condition(behind: Storage, proxy: FaultProxy) -> None:
+def test_a_persistent_409_is_a_failed_condition(behind: Storage, proxy: FaultProxy) -> None:
     proxy.always(CONFLICT, method="PUT")
     with pytest.raises(PreconditionFailed, match="expected nothing there, found nothing"):
         behind.put("k", b"1", expect=ABSENT)
 
 
-def test_an_unconditional_put_against_a_conflict_may_be_tried_again(behind: Storage, proxy: FaultProxy) -> None:
+def test_an_unconditional_put_with_a_409_can_be_retried(behind: Storage, proxy: FaultProxy) -> None:
     proxy.always(CONFLICT, method="PUT")
     with pytest.raises(Unavailable, match="Try again"):
         behind.put("k", b"1")
 
 
 @pytest.mark.parametrize("checksums", ["when_supported", "when_required"])
-def test_bytes_changed_on_the_way_are_found_by_reading_back(checksums: str, proxy: FaultProxy, bucket: str) -> None:
-    """moto, like some stores, takes a body that is not the one its checksum is of."""
+def test_bytes_corrupted_in_transit_are_found_by_reading_back(checksums: str, proxy: FaultProxy, bucket: str) -> None:
+    """moto, like some stores, accepts a body with a wrong checksum."""
     storage = open_storage(f"s3://{bucket}", checksums=checksums)
     proxy.once(CORRUPT, method="PUT")
     with pytest.raises(Unavailable) as raised:
@@ -160,7 +160,7 @@ def test_an_object_that_vanished_is_found_by_reading_back(
         put_verified(behind, "k", b"good")
 
 
-def test_a_verified_put_is_the_put(storage: Storage, tmp_path: Path) -> None:
+def test_a_verified_put_returns_the_same_as_a_put(storage: Storage, tmp_path: Path) -> None:
     for place in (storage, open_storage(tmp_path)):
         put = put_verified(place, "k", [b"a", b"b"], content_type="text/plain", expect=ABSENT)
         assert put == place.stat("k")
@@ -168,7 +168,7 @@ def test_a_verified_put_is_the_put(storage: Storage, tmp_path: Path) -> None:
             put_verified(place, "k", b"other", expect=ABSENT)
 
 
-def test_a_long_list_comes_in_pages(behind: Storage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_list_is_read_in_pages(behind: Storage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "2")
     names = [f"a/{number}" for number in range(5)]
     for name in names:
@@ -178,37 +178,37 @@ def test_a_long_list_comes_in_pages(behind: Storage, proxy: FaultProxy, monkeypa
     assert len(proxy.seen) == 3
 
 
-def test_folders_that_consoles_make_are_no_objects(storage: Storage, s3: S3Server, bucket: str) -> None:
+def test_folder_markers_of_consoles_are_not_objects(storage: Storage, s3: S3Server, bucket: str) -> None:
     s3.client().put_object(Bucket=bucket, Key="p/", Body=b"")
     s3.client().put_object(Bucket=bucket, Key="p/a/", Body=b"")
     storage.put("a/b", b"1")
     assert [stat.key for stat in storage.list()] == ["a/b"]
 
 
-def test_a_neighbour_with_a_longer_name_is_not_in_the_storage(bucket: str) -> None:
+def test_a_prefix_that_begins_like_the_storage_is_not_part_of_it(bucket: str) -> None:
     open_storage(f"s3://{bucket}/p2").put("k", b"1")
     assert list(open_storage(f"s3://{bucket}/p").list()) == []
     assert [stat.key for stat in open_storage(f"s3://{bucket}/").list()] == ["p2/k"]
 
 
-def test_now_is_the_stores_time_also_if_there_is_nothing(storage: Storage) -> None:
+def test_the_time_of_the_store_is_known_even_if_it_is_empty(storage: Storage) -> None:
     assert abs(storage.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_now_is_had_from_a_store_that_does_not_say_whether_the_object_exists(
+def test_the_time_of_the_store_is_known_even_without_the_right_to_list(
     behind: Storage, proxy: FaultProxy, status: int
 ) -> None:
-    """Without the right to list, a HEAD for what is not there is answered 403: its Date is as good."""
+    """Without the right to list, a HEAD for a missing object is answered 403: its Date header is still right."""
     date = ("Date", "Sat, 21 Nov 2026 02:00:00 GMT")
     proxy.always(Fault("answer", status, "AccessDenied", headers=(date,)), method="HEAD")
     assert behind.now() == datetime(2026, 11, 21, 2, tzinfo=UTC)
 
 
-def test_a_delete_that_somebody_overtook_is_refused(
+def test_a_conditional_delete_of_a_replaced_object_is_refused(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
-    """Replaced between our look and our delete: the store's 412 counts."""
+    """Replaced between HEAD and DELETE: the store answers 412."""
     put = behind.put("k", b"1")
     proxy.always(Fault("answer", 412, "PreconditionFailed"), method="DELETE")
     with pytest.raises(PreconditionFailed):
@@ -273,7 +273,7 @@ def impatient(proxy: FaultProxy, bucket: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("fault", "kind", "text"), ANSWERS, ids=[str(fault) for fault, *_ in ANSWERS])
-def test_each_answer_of_a_store_is_reported_as_what_to_do(
+def test_each_error_response_of_a_store_is_reported_with_what_to_do(
     fault: Fault, kind: type[SitemapEtlError], text: str, proxy: FaultProxy, impatient: Storage
 ) -> None:
     proxy.always(fault)
@@ -287,7 +287,7 @@ def test_each_answer_of_a_store_is_reported_as_what_to_do(
 
 
 def test_a_403_is_not_reported_as_a_missing_bucket(behind: Storage, proxy: FaultProxy, bucket: str) -> None:
-    """Where a key is missing, S3 says 403 to those who may not list: it may be that, or a missing right."""
+    """For a missing key, S3 answers 403 to those who may not list: either reason is possible."""
     proxy.always(answer(403, "AccessDenied"))
     expected = {
         "get": ("allow s3:GetObject", "S3 then says 403 instead of 404 (allow s3:ListBucket"),
@@ -306,7 +306,7 @@ def test_a_403_is_not_reported_as_a_missing_bucket(behind: Storage, proxy: Fault
 
 
 @pytest.mark.parametrize("data", [b"1", b"12345678901"])
-def test_what_a_refused_look_at_an_object_does_not_say_is_read_from_its_first_byte(
+def test_if_head_is_refused_an_object_is_described_by_reading_its_first_byte(
     data: bytes, behind: Storage, proxy: FaultProxy
 ) -> None:
     put = behind.put("k", data)
@@ -318,20 +318,22 @@ def test_what_a_refused_look_at_an_object_does_not_say_is_read_from_its_first_by
     assert behind.stat("other") is None
 
 
-def test_no_credentials_say_what_to_set(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported_with_what_to_set(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(Refused, match=r"no AWS credentials were found\. Set AWS_ACCESS_KEY_ID and"):
         open_storage(f"s3://{bucket}").get("k")
 
 
-def test_half_of_the_credentials_says_so(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_credentials_are_reported(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(Refused, match="only a part of the AWS credentials is set"):
         open_storage(f"s3://{bucket}").get("k")
 
 
-def test_a_profile_that_is_not_there_is_named(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_profile_is_named(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(Refused, match=r"the AWS configuration is wrong: .*nobody"):
         open_storage(f"s3://{bucket}").get("k")
@@ -345,7 +347,7 @@ def test_a_profile_that_is_not_there_is_named(s3: S3Server, bucket: str, monkeyp
         ("AWS_MAX_ATTEMPTS", "x", "AWS_MAX_ATTEMPTS, or max_attempts in the AWS configuration, is not a number"),
     ],
 )
-def test_where_a_bucket_is_can_be_asked_before_anything_is_sent(
+def test_errors_in_the_s3_configuration_are_reported_without_a_request(
     bucket: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, said: str
 ) -> None:
     monkeypatch.delenv(name, raising=False)
@@ -355,7 +357,7 @@ def test_where_a_bucket_is_can_be_asked_before_anything_is_sent(
         _ = open_storage(f"s3://{bucket}").place
 
 
-def test_a_store_that_is_not_running_may_be_tried_again(
+def test_a_store_that_refuses_connections_can_be_retried(
     s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -365,7 +367,7 @@ def test_a_store_that_is_not_running_may_be_tried_again(
             operation(open_storage(f"s3://{bucket}"))
 
 
-def test_a_store_that_does_not_answer_may_be_tried_again(
+def test_a_store_that_does_not_answer_can_be_retried(
     proxy: FaultProxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -374,8 +376,8 @@ def test_a_store_that_does_not_answer_may_be_tried_again(
         open_storage(f"s3://{bucket}").get("k")
 
 
-def test_a_server_that_is_no_store_is_distinguished(proxy: FaultProxy) -> None:
-    """A web server at the endpoint: 200 to everything, with a page."""
+def test_a_server_that_is_not_an_s3_store_is_reported(proxy: FaultProxy) -> None:
+    """A web server at the endpoint: it answers every request with 200 and a page."""
     for body in (b"<!doctype html><p>Welcome<br>", b"<html></html>", b""):
         proxy.always(Fault("answer", 200, body=body))
         for operation in OPERATIONS.values():
@@ -384,7 +386,7 @@ def test_a_server_that_is_no_store_is_distinguished(proxy: FaultProxy) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:9000", "http://user:hunter2@127.0.0.1:9", "not a url"])
-def test_an_invalid_endpoint_is_a_mistake_of_the_configuration(
+def test_an_invalid_endpoint_is_an_error_of_the_configuration(
     endpoint: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -393,7 +395,7 @@ def test_an_invalid_endpoint_is_a_mistake_of_the_configuration(
     assert "hunter2" not in "".join(traceback.format_exception(raised.value))
 
 
-def test_an_invalid_bucket_name_is_a_mistake_of_the_site_file(s3: S3Server) -> None:
+def test_an_invalid_bucket_name_is_an_error_of_the_site_file(s3: S3Server) -> None:
     with pytest.raises(ConfigError, match="Invalid bucket name"):
         open_storage("s3://Not A Bucket/p").get("k")
 
@@ -418,13 +420,15 @@ def test_a_region_is_not_needed(s3: S3Server, bucket: str, monkeypatch: pytest.M
     assert open_storage(f"s3://{bucket}").put("k", b"1").size == 1
 
 
-def test_an_endpoint_can_be_named_instead_of_set(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_can_be_an_argument_instead_of_a_variable(
+    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert open_storage(f"s3://{bucket}", endpoint=s3.endpoint).put("k", b"1").size == 1
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])
-def test_an_invalid_timeout_is_a_mistake(text: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_timeout_is_an_error(text: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", text)
     with pytest.raises(ConfigError, match=r"SITEMAP_ETL_S3_TIMEOUT: expected seconds"):
         open_storage("s3://bucket").get("k")
@@ -445,20 +449,20 @@ def test_an_invalid_timeout_is_a_mistake(text: str, s3: S3Server, monkeypatch: p
         ("s3://bucket", {"checksums": "never"}, "checksums: expected when_supported or when_required"),
     ],
 )
-def test_what_names_no_storage_is_a_mistake_of_the_site_file(url: str, options: dict[str, str], text: str) -> None:
+def test_an_invalid_storage_address_is_an_error_of_the_site_file(url: str, options: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         open_storage(url, **options)
     assert text in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 
-def test_opening_asks_nothing_of_the_store(proxy: FaultProxy) -> None:
+def test_opening_a_storage_sends_no_request(proxy: FaultProxy) -> None:
     open_storage("s3://bucket/p").sub("q")
     assert proxy.seen == []
 
 
 def test_a_failed_condition_survives_pickling() -> None:
-    """An executor may hand an error from one process to another."""
+    """An executor may pass an error from one process to another."""
     import pickle
 
     error = pickle.loads(pickle.dumps(PreconditionFailed("no", key="k")))

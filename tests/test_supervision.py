@@ -55,6 +55,7 @@ def waiting(site: TestSite) -> tuple[subprocess.Popen[str], psutil.Process]:
     [
         (signal.SIGKILL, "The machine probably ran out of memory: run again with --jobs 1"),
         (signal.SIGSEGV, "A library crashed: run again"),
+        (signal.SIGHUP, "The next run continues from there"),
     ],
 )
 def test_a_killed_run_is_reported_and_recorded_and_the_next_one_publishes(
@@ -92,7 +93,14 @@ def test_a_killed_run_prints_one_json_object_and_a_dry_run_sends_nothing(site: T
         assert ear.requests == []
 
 
-def test_a_signal_to_the_parent_ends_the_child_in_order(site: TestSite) -> None:
+def test_a_run_ends_if_its_caller_ignores_the_ends_of_children(site: TestSite) -> None:
+    command = ["bash", "-c", 'trap \'\' CHLD; exec "$0" "$@"', *PROGRAM, "run", str(site.path)]
+    done = subprocess.run(command, cwd=site.folder, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"Published")
+
+
+def test_a_signal_to_the_parent_ends_the_child_gracefully(site: TestSite) -> None:
     parent, child = waiting(site)
     assert child.ppid() == parent.pid
     parent.terminate()
@@ -103,7 +111,7 @@ def test_a_signal_to_the_parent_ends_the_child_in_order(site: TestSite) -> None:
 
 
 def test_a_signal_to_the_whole_group_counts_once(site: TestSite) -> None:
-    """As `timeout` and a service manager send it: to the parent, to the child, and passed on by the parent."""
+    """As sent by `timeout` and a service manager: to the parent, to the child, and passed on by the parent."""
     parent, child = waiting(site)
     os.killpg(parent.pid, signal.SIGTERM)
     _, err = parent.communicate()
@@ -119,7 +127,7 @@ def test_a_killed_parent_takes_the_child_with_it(site: TestSite) -> None:
     until(lambda: not child.is_running(), 60)
 
 
-def test_too_little_address_space_is_refused_before_anything_is_read(site: TestSite) -> None:
+def test_a_run_with_too_little_address_space_is_refused_before_reading(site: TestSite) -> None:
     command = ["bash", "-c", 'ulimit -v 1000000; exec "$0" "$@"', *PROGRAM, "run", str(site.path)]
     done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True, check=False)
     assert done.returncode == 3
@@ -127,7 +135,7 @@ def test_too_little_address_space_is_refused_before_anything_is_read(site: TestS
     assert not (site.folder / "public").exists() or not any((site.folder / "public").glob("*.xml*"))
 
 
-def test_errors_that_are_each_other_s_context_are_looked_at_once() -> None:
+def test_cyclic_exception_contexts_are_searched_once() -> None:
     first, second = ValueError("first"), OSError(errno.ENOMEM, "no memory")
     first.__context__, second.__context__ = second, first
     assert ran_out(first)
@@ -135,7 +143,7 @@ def test_errors_that_are_each_other_s_context_are_looked_at_once() -> None:
     assert not ran_out(first)
 
 
-def test_the_note_names_the_files_that_are_being_read(tmp_path: Path) -> None:
+def test_the_note_for_a_killed_run_names_the_files_being_read(tmp_path: Path) -> None:
     with (tmp_path / "note").open("w+b") as note:
         child = os.fork()
         if child == 0:
@@ -149,7 +157,7 @@ def test_the_note_names_the_files_that_are_being_read(tmp_path: Path) -> None:
         assert trail.read(note.fileno()) == trail.Trail("shop.yaml", "r1", True, None, "c.csv", ["c.csv"])
 
 
-def test_a_note_that_was_not_finished_is_empty(tmp_path: Path) -> None:
+def test_an_incomplete_note_counts_as_empty(tmp_path: Path) -> None:
     with (tmp_path / "note").open("w+b") as note:
         note.write(b'{"site_file": "sh')
         note.flush()

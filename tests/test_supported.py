@@ -24,14 +24,14 @@ def test_each_lower_bound_is_the_version_that_the_lane_of_lowest_versions_instal
         assert not any(release[len(bound.release) :]), f"{requirement} is tried with {installed[requirement.name]} only"
 
 
-def test_an_upper_bound_says_what_breaks_beyond_it() -> None:
+def test_an_upper_bound_of_a_dependency_has_a_reason() -> None:
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
     limited = [line for line in lines if re.match(r'\s+"[\w.\[\],-]+[^"#]*<', line)]
     assert limited
     assert [line for line in limited if " # " not in line] == []
 
 
-def test_ci_looks_for_interpreters_from_the_oldest_that_may_be_used() -> None:
+def test_ci_searches_interpreters_from_the_oldest_supported() -> None:
     oldest = runpy.run_path(str(ROOT / ".ci/interpreters.py"))["OLDEST"]
     assert PROJECT["requires-python"] == f">={'.'.join(map(str, oldest))}"
     done = subprocess.run([sys.executable, ROOT / ".ci/interpreters.py"], capture_output=True, text=True, check=False)
@@ -40,7 +40,7 @@ def test_ci_looks_for_interpreters_from_the_oldest_that_may_be_used() -> None:
     assert all(version >= oldest for version in found)
 
 
-def test_the_page_of_tested_versions_has_the_interpreters_of_the_classifiers_and_ci() -> None:
+def test_documentation_classifiers_and_ci_name_the_same_interpreters() -> None:
     page = PAGE.read_text("utf-8")
     versions = dict(re.findall(r"^\| (3\.\d+) \| ([\d., ()\w]+) \|", page, re.MULTILINE))
     assert list(versions) == [
@@ -50,7 +50,7 @@ def test_the_page_of_tested_versions_has_the_interpreters_of_the_classifiers_and
     assert f">={next(iter(versions))}" == PROJECT["requires-python"]
 
 
-def test_the_site_has_a_row_for_each_dependency() -> None:
+def test_the_page_of_tested_versions_has_a_row_for_each_dependency() -> None:
     shown = with_table(PAGE.read_text("utf-8"))
     rows = re.findall(r"^\| ([\w-]+) \| (?:`(\w+)`)? +\| ([\d.a-z]+) \| ([\d.a-z]+) \|$", shown, re.MULTILINE)
     assert [(name, extra) for name, extra, *_ in rows] == [

@@ -1,5 +1,5 @@
 # ruff: noqa: F811 - fixtures are imported and asked for by name
-"""Tables of Delta Lake and Iceberg: one version a run; deleted rows never appear, unchanged ones are not read."""
+"""Delta Lake and Iceberg tables: one version per run; deleted rows never appear, unchanged ones are not read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPEN = {"max_drop": 1, "max_growth": 99}
 
 
 class Lake(TestSite):
-    """A site with one section, `p`, of a table."""
+    """A site with one section, `p`, over a table."""
 
     def __init__(self, folder: Path, table: Written, monkeypatch: pytest.MonkeyPatch, **source: Any) -> None:
         super().__init__(folder)
@@ -88,7 +88,7 @@ NUMBERS = {str(n) for n in range(100)}
 
 
 def renamed(table: Written) -> None:
-    """Three rows are deleted, one is renamed, one is new."""
+    """Delete three rows, rename one, and add one."""
     table.delete("id >= 7 and id < 10")
     table.update(50, "/p/fifty")
     table.append(rows(200, 201))
@@ -108,7 +108,7 @@ def test_deleted_rows_never_appear_and_a_renamed_one_is_listed_once(site: Lake) 
     assert site.locs() == AFTER
 
 
-def test_a_version_that_is_published_is_not_read_again(site: Lake) -> None:
+def test_a_published_table_version_is_not_read_again(site: Lake) -> None:
     site.night(1)
     counts = site.counts(2)
     assert (counts.extracted, counts.carried, counts.listed) == (0, 100, 100)
@@ -131,7 +131,7 @@ def test_a_version_that_is_published_is_not_read_again(site: Lake) -> None:
     ],
     ids=["columns", "where", "lastmod", "formats"],
 )
-def test_another_rule_reads_the_same_version_again(
+def test_a_changed_rule_reads_the_same_version_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
 ) -> None:
     site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
@@ -144,7 +144,9 @@ def test_another_rule_reads_the_same_version_again(
     assert site.counts(5).extracted == 100
 
 
-def test_what_may_become_another_by_itself_is_read_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_section_with_time_dependent_rules_is_read_by_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
     for keys in (
         {"where": "lastmod < today()::VARCHAR"},
@@ -163,7 +165,7 @@ def test_what_may_become_another_by_itself_is_read_every_run(tmp_path: Path, mon
     assert site.counts(6).extracted == 0
 
 
-def test_a_page_that_another_section_lists_no_more_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_another_section_no_longer_lists_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
     products = site.keys["sections"].pop("p")
     site.section("first", [{"loc": "/p/3"}, {"loc": "/other"}])
@@ -187,8 +189,8 @@ def test_after_a_rollback_the_table_is_read(site: Lake) -> None:
     assert site.locs() == AFTER
 
 
-def test_a_table_that_was_made_again_is_read_whatever_its_version(site: Lake) -> None:
-    """A job that drops its table and writes it again begins the versions of Delta Lake anew."""
+def test_a_recreated_table_is_read_whatever_its_version(site: Lake) -> None:
+    """A job that drops its table and writes it again restarts the versions of Delta Lake."""
     site.keys["gates"] = OPEN
     for night, first in enumerate((0, 20, 50), start=1):
         site.table.make_anew(rows(first, 60))
@@ -196,7 +198,7 @@ def test_a_table_that_was_made_again_is_read_whatever_its_version(site: Lake) ->
         assert site.locs() == set(map(str, range(first, 60)))
 
 
-def test_a_version_and_a_moment_may_be_named(site: Lake) -> None:
+def test_a_version_or_a_timestamp_of_a_table_can_be_configured(site: Lake) -> None:
     first = site.table.version()
     time.sleep(0.05)  # a version has a time in milliseconds
     at = datetime.now(UTC)
@@ -224,7 +226,7 @@ def _named(site: Lake) -> tuple[Any, str]:
     return kind, site.source[kind]
 
 
-def test_a_version_whose_files_are_gone_is_reported(site: Lake) -> None:
+def test_a_version_with_missing_files_is_reported(site: Lake) -> None:
     first = site.table.version()
     renamed(site.table)
     site.table.expire()
@@ -236,7 +238,7 @@ def test_a_version_whose_files_are_gone_is_reported(site: Lake) -> None:
     assert site.locs() == AFTER
 
 
-def test_all_splits_of_a_run_are_of_one_version(site: Lake) -> None:
+def test_all_splits_of_a_run_have_the_same_version(site: Lake) -> None:
     source = lake.TableSource(*_named(site))
     table = lake.find_table(source)
     splits = lake.plan_table(table, source, split_rows=50)
@@ -249,7 +251,7 @@ def test_all_splits_of_a_run_are_of_one_version(site: Lake) -> None:
     assert {tuple(row) for row in found} == {("id",)}
 
 
-def test_only_what_the_rules_need_is_staged(site: Lake) -> None:
+def test_only_columns_that_rules_need_are_staged(site: Lake) -> None:
     done = site.night(1, dry_run=True)
     raw = done.run.extracted(0).raw
     assert raw is not None
@@ -257,7 +259,7 @@ def test_only_what_the_rules_need_is_staged(site: Lake) -> None:
     assert stored is None or b"xxxxxxxx" not in stored.data
 
 
-def test_a_filter_leaves_out_rows_and_the_files_that_have_none(site: Lake) -> None:
+def test_a_filter_skips_rows_and_files_without_matches(site: Lake) -> None:
     site.source["filter"] = {"id": [3, 77, 500], "lastmod": "2026-10-01"}
     site.night(1)
     assert site.locs() == {"3", "77"}
@@ -266,7 +268,7 @@ def test_a_filter_leaves_out_rows_and_the_files_that_have_none(site: Lake) -> No
         site.night(2)
 
 
-def test_a_select_sees_each_row_by_itself(site: Lake) -> None:
+def test_a_select_over_a_table_is_applied_row_by_row(site: Lake) -> None:
     site.source["query"] = "SELECT '/q/' || id AS loc, lastmod FROM source WHERE id % 2 = 0"
     site.night(1)
     assert {loc.removeprefix(f"{SHOP}/q/") for loc in site.public().locs()} == {str(n) for n in range(0, 100, 2)}
@@ -289,7 +291,7 @@ def test_a_select_sees_each_row_by_itself(site: Lake) -> None:
         "SELECT loc FROM source USING SAMPLE 3",
     ],
 )
-def test_a_select_that_looks_beyond_a_row_is_refused(sql: str) -> None:
+def test_a_select_over_several_rows_of_a_table_is_refused(sql: str) -> None:
     with pytest.raises(InvalidSource, match="a SELECT over a table sees each row by itself"):
         RowSelect(sql, rows(0, 1).schema, "x")
 
@@ -302,7 +304,7 @@ def test_a_select_reads_only_the_columns_that_it_names() -> None:
 # --- what changed -------------------------------------------------------------------------------------
 
 
-def test_a_run_reads_only_what_changed(keyed: Lake) -> None:
+def test_a_run_reads_only_changed_files(keyed: Lake) -> None:
     assert keyed.counts(1).extracted == 100
     renamed(keyed.table)
     counts = keyed.counts(2)
@@ -313,7 +315,7 @@ def test_a_run_reads_only_what_changed(keyed: Lake) -> None:
     assert "wide" not in str(mirror.schema)
 
 
-def test_a_feed_gives_the_changed_rows_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_feed_yields_only_changed_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
     site.night(1)
     renamed(site.table)
@@ -328,8 +330,8 @@ def test_a_feed_gives_the_changed_rows_and_nothing_else(tmp_path: Path, monkeypa
 
 
 @pytest.mark.thorough
-def test_runs_that_read_changes_publish_what_full_runs_do(keyed: Lake, tmp_path: Path) -> None:
-    """Over several versions, views, `where` and a failed night in between."""
+def test_runs_that_read_changes_publish_the_same_as_full_runs(keyed: Lake, tmp_path: Path) -> None:
+    """Over several versions, with views, `where` and a failed run in between."""
     keyed.keys["sections"]["p"]["where"] = "loc <> '/p/5'"
     steps: list[Any] = [
         lambda: keyed.table.update(5, "/p/five"),
@@ -350,7 +352,7 @@ def test_runs_that_read_changes_publish_what_full_runs_do(keyed: Lake, tmp_path:
     assert seen == {str(n) for n in range(90, 100)}
 
 
-def test_a_run_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> None:
+def test_changes_of_a_refused_or_dry_run_are_read_again(keyed: Lake) -> None:
     keyed.night(1)
     keyed.table.delete("id < 50")
     assert keyed.night(2).summary.status == "refused"
@@ -373,7 +375,7 @@ def test_a_run_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> None
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_nothing_of_a_table_is_merged_with_another_that_has_its_place(keyed: Lake, more: int) -> None:
+def test_a_recreated_table_is_not_merged_with_its_predecessor(keyed: Lake, more: int) -> None:
     keyed.keys["gates"] = OPEN
     keyed.table.make_anew(rows(0, 30))
     keyed.night(1)
@@ -385,7 +387,7 @@ def test_nothing_of_a_table_is_merged_with_another_that_has_its_place(keyed: Lak
     assert "section p is read in full: its table was dropped and created again" in keyed.lines
 
 
-def test_a_table_that_is_made_again_while_it_is_read_is_not_read_as_empty(site: Lake) -> None:
+def test_a_table_recreated_during_the_read_is_not_read_as_empty(site: Lake) -> None:
     source = lake.TableSource(*_named(site))
     splits = lake.plan_table(lake.find_table(source), source)
     site.table.make_anew(rows(0, 5))
@@ -394,7 +396,7 @@ def test_a_table_that_is_made_again_while_it_is_read_is_not_read_as_empty(site: 
         list(read(splits[0]))
 
 
-def test_a_feed_whose_files_were_removed_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_feed_with_removed_files_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
     site.night(1)
     site.table.append(rows(100, 105))
@@ -405,7 +407,7 @@ def test_a_feed_whose_files_were_removed_is_not_needed(tmp_path: Path, monkeypat
     assert site.locs() == set(map(str, range(105)))
 
 
-def test_a_commit_of_a_feed_that_was_removed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_commit_of_a_change_feed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
     site.night(1)
     site.table.append(rows(100, 105))
@@ -417,7 +419,7 @@ def test_a_commit_of_a_feed_that_was_removed_is_reported(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("why", ["it was off for a commit", "a folder has a space", "a folder has a colon"])
-def test_a_feed_that_the_library_can_t_read_is_not_needed(
+def test_a_change_feed_that_the_library_cannot_read_is_not_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     address = str(tmp_path / "products")
@@ -440,7 +442,7 @@ def test_a_feed_that_the_library_can_t_read_is_not_needed(
         assert site.night(night).summary.sections["p"].listed == left
 
 
-def test_a_filter_of_text_goes_on_after_the_table_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_still_works_after_the_table_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(
         tmp_path / "site", made("delta", tmp_path), monkeypatch, filter={"lastmod": "2026-10-01", "id": [3, 70]}
     )
@@ -450,7 +452,7 @@ def test_a_filter_of_text_goes_on_after_the_table_was_changed(tmp_path: Path, mo
         assert site.locs() == {"3", "70"}
 
 
-def test_a_version_that_has_expired_since_reads_everything(keyed: Lake) -> None:
+def test_if_the_last_version_has_expired_everything_is_read(keyed: Lake) -> None:
     keyed.night(1)
     keyed.table.delete("id < 3")
     keyed.night(2)
@@ -462,7 +464,7 @@ def test_a_version_that_has_expired_since_reads_everything(keyed: Lake) -> None:
     assert keyed.locs() == (AFTER - {"0", "1", "2"}) | {"300", "301"}
 
 
-def test_another_key_or_select_reads_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_key_or_select_reads_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
     site.night(1)
     site.table.delete("id = 99")
@@ -481,7 +483,7 @@ def test_another_key_or_select_reads_everything(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("small", [0, 1_000])
 @pytest.mark.parametrize("key", [None, "id"])
-def test_tasks_of_a_scheduler_do_what_a_run_does(
+def test_scheduler_tasks_read_tables_like_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, key: str | None
 ) -> None:
     site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch, **({} if key is None else {"key": key}))
@@ -495,7 +497,7 @@ def test_tasks_of_a_scheduler_do_what_a_run_does(
 
 
 def by_tasks(site: Lake, night: int) -> int:
-    """A night as a scheduler does it, each task with a run that it opens anew; gives how many rows it listed."""
+    """Run the site as a scheduler does, with a newly opened run in each task; return the number of listed rows."""
     world = site.at(FIRST_NIGHT + timedelta(days=night - 1))
     started = tasks.start(site.load(), Options(), world, owner=f"night {night}")
     key = started.key
@@ -559,7 +561,7 @@ def test_a_table_with_equality_deletes_is_refused(tmp_path: Path, monkeypatch: p
 # --- the table's own life -----------------------------------------------------------------------------
 
 
-def test_columns_that_come_or_are_renamed_are_read_as_the_table_has_them_now(
+def test_added_or_renamed_columns_are_read_as_in_the_current_schema(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = made("iceberg", tmp_path)
@@ -601,7 +603,7 @@ def test_a_delta_table_that_gains_a_column_has_nulls_in_its_older_rows(
     assert site.public().by_loc()[f"{SHOP}/p/4"].changefreq is None
 
 
-def test_what_is_no_table_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_a_table_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made("iceberg", tmp_path)
     for source, error, said in (
         ({"delta": "./nowhere"}, InvalidSource, "there is no Delta table at .*nowhere"),
@@ -618,7 +620,7 @@ def test_what_is_no_table_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "section p" in str(problem)
 
 
-def test_a_table_is_named_by_its_metadata_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_can_be_given_by_its_metadata_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made("iceberg", tmp_path)
     assert isinstance(table, Iceberg)
     site = Lake(tmp_path / "site", table, monkeypatch)
@@ -628,7 +630,7 @@ def test_a_table_is_named_by_its_metadata_too(tmp_path: Path, monkeypatch: pytes
     assert site.locs() == NUMBERS, "that file is of one moment"
 
 
-def test_an_old_version_is_refused_or_waited_for(site: Lake) -> None:
+def test_a_version_older_than_max_age_is_refused_or_waited_for(site: Lake) -> None:
     site.source["expect"] = {"max_age": "1h", "min_rows": 101}
     moment = lake.find_table(lake.TableSource(*_named(site))).moment
     with pytest.raises(Unavailable, match=r"version .* is 2 hours old, and max_age is 60 minutes"):
@@ -659,7 +661,7 @@ def nights_in_s3(table: Written, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert site.counts(3).extracted == 0
 
 
-def test_an_iceberg_table_in_s3_is_reached_as_all_else_is(
+def test_an_iceberg_table_in_s3_is_read_with_the_usual_settings(
     s3: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = {"s3.endpoint": s3.endpoint, "s3.access-key-id": s3.env["AWS_ACCESS_KEY_ID"], "s3.region": "us-east-1"}
@@ -667,16 +669,16 @@ def test_an_iceberg_table_in_s3_is_reached_as_all_else_is(
     nights_in_s3(Iceberg(tmp_path / "c", f"s3://{bucket}/lake", **own), tmp_path, monkeypatch)
 
 
-def test_a_delta_table_in_s3_is_reached_as_all_else_is(
+def test_a_delta_table_in_s3_is_read_with_the_usual_settings(
     seaweedfs: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a server of another process: delta-rs lets no other thread of its own run while it waits."""
+    """The server is in another process: delta-rs blocks all other threads while it waits."""
     server = reachable(seaweedfs, monkeypatch)
     options = {"AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     nights_in_s3(Delta(f"s3://{server.bucket()}/lake", feed=True, options=options), tmp_path, monkeypatch)
 
 
-def test_delta_gets_the_settings_of_the_store(s3: S3Server) -> None:
+def test_the_delta_library_gets_the_settings_of_the_store(s3: S3Server) -> None:
     told = store_options("s3://lake/products")
     assert told["aws_endpoint_url"] == s3.endpoint
     assert told["aws_access_key_id"] == s3.env["AWS_ACCESS_KEY_ID"]

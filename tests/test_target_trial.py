@@ -1,4 +1,4 @@
-"""`validate --connect` and runs try a target before they rely on it, and leave nothing there."""
+"""`validate --connect` and runs test a target before they rely on it, and leave nothing there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refuses_matches(seen: Seen) -> Fault | None:
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_run_names_the_key_for_a_store_that_refuses_a_right_condition(
+def test_a_run_names_the_key_to_set_if_a_store_refuses_a_correct_condition(
     tmp_path: Path, proxy: FaultProxy, bucket: str, dry_run: bool
 ) -> None:
     proxy.plan = refuses_matches
@@ -53,7 +53,7 @@ def test_a_run_names_the_key_for_a_store_that_refuses_a_right_condition(
     assert site.night(2, dry_run=dry_run).summary.status == ("dry_run" if dry_run else "published")
 
 
-def test_validate_names_the_key_for_state_and_target(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
+def test_validate_names_the_key_to_set_for_state_and_target(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
     proxy.plan = refuses_matches
     site = site_in(tmp_path, f"s3://{bucket}/work", f"s3://{bucket}/public")
     assert [problem.partition(":")[0] for problem in problems(site)] == ["work", "publish.to"]
@@ -64,11 +64,11 @@ def test_validate_names_the_key_for_state_and_target(tmp_path: Path, proxy: Faul
 
 
 @pytest.mark.parametrize("written", ['"abc"', 'W/"abc"', "abc"])
-def test_etags_are_compared_without_quotes_and_mark(written: str) -> None:
+def test_etags_are_compared_without_quotes_and_weak_prefix(written: str) -> None:
     assert bare_etag(written) == "abc"
 
 
-def test_a_store_that_does_not_know_the_checksums_is_named_with_the_key(
+def test_a_store_that_does_not_support_checksums_is_reported_with_the_key_to_set(
     tmp_path: Path, proxy: FaultProxy, bucket: str
 ) -> None:
     proxy.plan = lambda seen: CHECKSUM if seen.writes else None
@@ -83,13 +83,13 @@ def test_a_store_that_does_not_know_the_checksums_is_named_with_the_key(
 
 
 @pytest.mark.parametrize("depth", ["public", "srv/www/maps"])
-def test_validate_leaves_nothing_in_folders(tmp_path: Path, depth: str) -> None:
+def test_validate_leaves_no_files_in_folders(tmp_path: Path, depth: str) -> None:
     site = site_in(tmp_path / "site", "./state/work", f"./{depth}", at="http://127.0.0.1:9/")
     assert problems(site) == []
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == ["p.csv", "shop.yaml"]
 
 
-def test_validate_keeps_folders_and_files_that_are_there(tmp_path: Path) -> None:
+def test_validate_keeps_existing_folders_and_files(tmp_path: Path) -> None:
     site = site_in(tmp_path, "./work", "./public")
     (tmp_path / "public").mkdir()
     (tmp_path / "work").mkdir()
@@ -112,7 +112,7 @@ print(*[problem.text for problem in problems_of(site, connect=True)], sep="\\n")
 
 
 @pytest.mark.parametrize("key", ["work", "publish.to", "publish.root"])
-def test_validate_names_a_folder_that_can_not_be_written(key: str) -> None:
+def test_validate_names_an_unwritable_folder(key: str) -> None:
     with tempfile.TemporaryDirectory() as made:  # not tmp_path: only its owner may look into the folders above it
         folder = Path(made)
         site = site_in(folder, "./work", "./public", at="http://127.0.0.1:9/", root="./root")
@@ -129,7 +129,7 @@ def test_validate_names_a_folder_that_can_not_be_written(key: str) -> None:
         locked.chmod(0o755)
 
 
-def test_validate_names_a_bucket_that_can_not_be_written(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
+def test_validate_names_an_unwritable_bucket(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
     denied = Fault("answer", 403, body=error("AccessDenied", "Access Denied"))
     proxy.plan = lambda seen: denied if seen.writes and "/public/" in seen.path else None
     site = site_in(tmp_path, f"s3://{bucket}/work", f"s3://{bucket}/public")
@@ -138,7 +138,7 @@ def test_validate_names_a_bucket_that_can_not_be_written(tmp_path: Path, proxy: 
     assert list(open_storage(f"s3://{bucket}").list()) == []
 
 
-def test_a_trial_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
+def test_a_refused_trial_write_leaves_no_object(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused):
         try_writes(open_storage(tmp_path / "file" / "public"), layout.PUBLIC_PROBE)

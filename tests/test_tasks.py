@@ -1,4 +1,4 @@
-"""The stages as tasks of a scheduler: any of them may be killed, and is then tried again."""
+"""The stages as tasks of a scheduler: any of them may be killed and retried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
 
 
 def site_in(folder: Path, sections: int = 1, database: dict[str, Any] | None = None, **keys: Any) -> Site:
-    """A site of as many sections of two pages each, or of one section."""
+    """Return a site with this many sections of two pages each, or with one section."""
     (folder / "sites").mkdir()
     for n in range(sections):
         (folder / f"pages{n}.csv").write_text(f"loc,lastmod\n/{n}/a,2026-01-01\n/{n}/b,2026-01-01\n")
@@ -61,7 +61,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
 
 
 def rendered(started: tasks.Started) -> list[Any]:
-    """Do the tasks after plan up to render; gives what they give."""
+    """Run the tasks after plan up to render; return their results."""
     key = started.key
     if not started.bundles:
         return [tasks.build(key, OUTSIDE)]
@@ -78,12 +78,12 @@ def lease(site: Site) -> Path:
 
 
 def change(site: Site) -> None:
-    """Another page in the source."""
+    """Add a page to the source."""
     (Path(site.publish.to).parent / "pages0.csv").write_text("loc,lastmod\n/0/a,2026-01-01\n/0/c,2026-01-01\n")
 
 
 def until_rendered(site: Site, owner: str, *, dry_run: bool = False, **how: Any) -> str:
-    """A run up to publish; gives its key."""
+    """Run up to publish; return the key of the run."""
     started = tasks.start(site, Options(dry_run=dry_run), OUTSIDE, owner=owner, **how)
     rendered(started)
     return started.key
@@ -110,7 +110,7 @@ def test_another_run_of_the_scheduler_waits_until_the_first_is_abandoned(site: S
     assert [line.startswith("waiting: Another run is in progress") for line in said] == [True, False]
 
 
-def test_a_run_takes_over_from_one_that_its_scheduler_knows_to_have_ended(site: Site) -> None:
+def test_a_run_takes_over_from_one_that_its_scheduler_reports_as_ended(site: Site) -> None:
     tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
     asked: list[str] = []
 
@@ -123,7 +123,7 @@ def test_a_run_takes_over_from_one_that_its_scheduler_knows_to_have_ended(site: 
     assert asked == ["shop/tonight"]
 
 
-def test_a_run_of_the_command_is_waited_for_whatever_the_scheduler_knows(site: Site) -> None:
+def test_a_run_started_by_the_command_is_waited_for_in_any_case(site: Site) -> None:
     take_lease(open_work(site, OUTSIDE), "20261101T030000Z-beef", pid=os.getppid())
     with pytest.raises(Unavailable, match="Another run is in progress"):
         tasks.start(site, Options(), OUTSIDE, owner="shop/a", has_ended=lambda _: True, patience=timedelta(0))
@@ -134,7 +134,7 @@ def _export(site: Site, count: int) -> None:
     (Path(site.publish.to).parent / "pages0.csv").write_text(f"loc,lastmod\n{rows}")
 
 
-def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_overtaken(site: Site) -> None:
+def test_a_refused_run_cleared_after_a_later_release_is_overtaken(site: Site) -> None:
     _export(site, 40)
     tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
     _export(site, 10)
@@ -164,8 +164,8 @@ def test_a_refusal_names_the_site_file_that_the_run_was_planned_from(site: Site)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_task_that_goes_on_after_its_run_has_ended_publishes_nothing_more(site: Site, first: bool) -> None:
-    """Marked as failed, its process is there for a while: the run that took over decides, and succeeds."""
+def test_a_task_that_continues_after_its_run_has_ended_publishes_nothing(site: Site, first: bool) -> None:
+    """After it is marked as failed, its process lives for a while: the run that took over decides, and succeeds."""
     if not first:
         tasks.publish(until_rendered(site, "shop/yesterday"), OUTSIDE)
         change(site)
@@ -203,7 +203,7 @@ class _ReadsOfCurrent(Wrapped):
 
 
 class ReadsOfCurrent(Wrapping):
-    """Counts how often `current.json` is read. `weak`: the store gives it weak ETags."""
+    """Counts reads of `current.json`. `weak`: the store gives it weak ETags."""
 
     storage = _ReadsOfCurrent
 
@@ -222,7 +222,7 @@ def test_a_publish_reads_the_state_once_for_all_its_files_if_etags_are_strong(tm
     assert store.reads > 51 if weak else store.reads <= 2
 
 
-def test_publish_killed_after_its_end_says_on_the_next_try_what_it_did(site: Site) -> None:
+def test_a_publish_killed_after_its_end_repeats_its_result_on_the_next_try(site: Site) -> None:
     key = until_rendered(site, "shop/tonight")
     first = tasks.publish(key, OUTSIDE)
     written = public_files(site)
@@ -251,7 +251,7 @@ def test_a_task_of_a_run_that_was_published_does_nothing_and_says_so(site: Site)
 
 
 @pytest.mark.parametrize("stage", ["extract", "render"])
-def test_what_is_remembered_of_a_task_that_failed_is_its_error(tmp_path: Path, stage: str) -> None:
+def test_a_failed_task_is_recorded_with_its_error(tmp_path: Path, stage: str) -> None:
     site = site_in(tmp_path, airflow=IN_MANY)
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
     if stage == "render":
@@ -267,7 +267,7 @@ def test_what_is_remembered_of_a_task_that_failed_is_its_error(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("stage", ["extract", "merge", "collect", "render"])
-def test_what_is_remembered_of_a_stage_is_what_its_unit_raised(
+def test_a_failed_stage_is_recorded_with_the_error_of_its_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     site = site_in(tmp_path, 2, airflow=IN_MANY)
@@ -285,7 +285,7 @@ def test_what_is_remembered_of_a_stage_is_what_its_unit_raised(
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, kept: bool) -> None:
+def test_a_published_scheduler_run_is_not_planned_again(site: Site, kept: bool) -> None:
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
     rendered(started)
     counts = tasks.publish(started.key, OUTSIDE)
@@ -309,8 +309,8 @@ def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, k
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=made).key != started.key
 
 
-def test_a_run_that_had_tasks_of_extract_and_is_small_now_has_one(tmp_path: Path) -> None:
-    """Airflow never starts what follows a mapped task that has had instances and has none any more."""
+def test_a_small_site_has_mapped_tasks_if_an_earlier_try_had_them(tmp_path: Path) -> None:
+    """Airflow never starts a task after a mapped task that has lost its instances."""
     site = site_in(tmp_path, airflow=IN_ONE)
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles == []
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", parts=3)
@@ -319,7 +319,7 @@ def test_a_run_that_had_tasks_of_extract_and_is_small_now_has_one(tmp_path: Path
     assert tasks.publish(started.key, OUTSIDE)["status"] == "published"
 
 
-def test_what_was_read_before_a_later_run_that_found_no_change_is_not_published(site: Site) -> None:
+def test_rows_read_before_a_later_unchanged_run_are_not_published(site: Site) -> None:
     tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
     before = public_files(site)
     change(site)
@@ -332,7 +332,7 @@ def test_what_was_read_before_a_later_run_that_found_no_change_is_not_published(
     assert public_files(site) == before
 
 
-def test_a_later_run_of_other_sections_overtakes_no_one(tmp_path: Path) -> None:
+def test_a_later_run_of_other_sections_does_not_overtake(tmp_path: Path) -> None:
     site = site_in(tmp_path, sections=2, airflow=IN_MANY)
     tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
     change(site)
@@ -345,14 +345,14 @@ def test_a_later_run_of_other_sections_overtakes_no_one(tmp_path: Path) -> None:
     assert tasks.publish(started.key, OUTSIDE)["status"] == "published"
 
 
-def test_ping_of_a_run_that_is_over_and_whose_folder_is_gone_has_nothing_to_do(site: Site) -> None:
+def test_ping_of_a_finished_run_whose_folder_is_gone_does_nothing(site: Site) -> None:
     key = until_rendered(site, "shop/1")
     tasks.publish(key, OUTSIDE)
     shutil.rmtree(key)
     assert tasks.ping(key, [0], OUTSIDE) == {}
 
 
-def test_a_dry_run_that_is_over_stays_as_it_was_shown_but_may_be_planned_again(site: Site) -> None:
+def test_a_finished_dry_run_stays_as_shown_but_can_be_planned_again(site: Site) -> None:
     key = until_rendered(site, "shop/tonight", dry_run=True)
     shown = tasks.publish(key, OUTSIDE)
     assert tasks.render(key, [0, 1], OUTSIDE) == {}
@@ -365,20 +365,20 @@ def test_a_dry_run_that_is_over_stays_as_it_was_shown_but_may_be_planned_again(s
     assert done.summary.status == "published"
 
 
-def test_every_task_may_be_done_twice(site: Site) -> None:
+def test_every_task_can_be_repeated(site: Site) -> None:
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
     assert rendered(started) == rendered(started)
     assert tasks.publish(started.key, OUTSIDE)["sections"]["pages0"]["listed"] == 2
 
 
-def test_what_goes_between_tasks_is_json(site: Site) -> None:
+def test_values_passed_between_tasks_are_json(site: Site) -> None:
     key = until_rendered(site, "shop/tonight")
     published = tasks.publish(key, OUTSIDE)
     assert json.loads(json.dumps(published)) == published
     assert tasks.engines(key, OUTSIDE) == []
 
 
-def test_one_task_and_many_publish_the_same(tmp_path: Path) -> None:
+def test_one_task_and_many_tasks_publish_the_same(tmp_path: Path) -> None:
     sets = []
     for keys in (IN_ONE, IN_MANY):
         folder = tmp_path / str(keys["small"])
@@ -394,7 +394,7 @@ def test_one_task_and_many_publish_the_same(tmp_path: Path) -> None:
     assert len(sets[0]) == 3
 
 
-def test_the_task_of_clusters_tells_how_many_rows_have_their_place_in_one(tmp_path: Path) -> None:
+def test_the_task_for_clusters_returns_the_number_of_rows_in_clusters(tmp_path: Path) -> None:
     rule = {"group": "item", "hreflang": "lang"}
     site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, "alternates": rule})
     rows = "".join(f"/{lang}/{n},i{n},{lang}\n" for n in range(5) for lang in ("de", "en"))
@@ -408,8 +408,8 @@ def test_the_task_of_clusters_tells_how_many_rows_have_their_place_in_one(tmp_pa
     assert found == [{"members": 10}]
 
 
-def test_a_scheduler_that_knows_of_no_clusters_yet_publishes_no_page_without_its_links(tmp_path: Path) -> None:
-    """A site file that has just gained `alternates` may be read by the tasks before the graph of them is made anew."""
+def test_a_dag_without_the_task_for_new_clusters_publishes_nothing(tmp_path: Path) -> None:
+    """Tasks may read a site file with new `alternates` before the DAG is parsed again."""
     keys = {"alternates": {"group": "group", "hreflang": "language"}}
     site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, **keys})
     rows = "".join(f"/{language}/a,a,{language}\n" for language in ("de", "en"))
@@ -418,7 +418,7 @@ def test_a_scheduler_that_knows_of_no_clusters_yet_publishes_no_page_without_its
         rendered(tasks.start(site, Options(), OUTSIDE, owner="shop/one"))
 
 
-def test_a_hundred_runs_of_one_second_follow_each_other_by_their_ids() -> None:
+def test_ids_of_a_hundred_runs_in_one_second_are_in_order() -> None:
     ids = [""]
     for _ in range(100):
         ids.append(new_run_id(FIRST_NIGHT, after=ids[-1]))
@@ -426,8 +426,8 @@ def test_a_hundred_runs_of_one_second_follow_each_other_by_their_ids() -> None:
     assert re.fullmatch(r"20261101T020000Z-[0-9a-f]{4}", ids[-1])
 
 
-def test_the_working_area_outlives_a_power_cut_unless_it_is_said_otherwise(tmp_path: Path) -> None:
-    """And writes with conditions there too where both lie in S3: most likely it is the same store."""
+def test_the_state_folder_is_opened_with_durable_writes_by_default(tmp_path: Path) -> None:
+    """With both in S3, conditional writes are off there too: it is probably the same store."""
     site = site_in(tmp_path, work="s3://bucket/work", publish={"to": "s3://bucket/www", "conditional_writes": False})
     asked: list[dict[str, Any]] = []
 
@@ -443,7 +443,7 @@ def test_the_working_area_outlives_a_power_cut_unless_it_is_said_otherwise(tmp_p
     assert [one.get("conditional_writes") for one in asked] == [False, False, None]
 
 
-def test_a_task_that_is_tried_again_does_what_the_first_try_left(tmp_path: Path) -> None:
+def test_a_retried_task_does_only_the_remaining_work(tmp_path: Path) -> None:
     site = site_in(tmp_path, 3, airflow=IN_MANY)
     started = tasks.start(site, Options(), OUTSIDE, most=1)
     (tmp_path / "pages1.csv").rename(tmp_path / "away.csv")
@@ -457,7 +457,7 @@ def test_a_task_that_is_tried_again_does_what_the_first_try_left(tmp_path: Path)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 1_000, 1_280, 12_800])
-def test_a_stage_has_at_most_so_many_tasks_and_each_unit_is_done_once(count: int) -> None:
+def test_a_stage_has_a_bounded_number_of_tasks_and_does_each_unit_once(count: int) -> None:
     found = bundles(count)
     assert [n for part in found for n in range(*part)] == list(range(count))
     assert len(found) == min(count, MOST)
@@ -475,11 +475,11 @@ def test_a_stage_has_at_most_so_many_tasks_and_each_unit_is_done_once(count: int
         ([0, 8], "a 1-3 of 3, b 1-2 of 2, c 1 of 1 and 2 more"),
     ],
 )
-def test_a_task_is_called_by_its_sections_and_their_parts(part: list[int], name: str) -> None:
+def test_a_task_is_named_after_its_sections_and_their_parts(part: list[int], name: str) -> None:
     assert called(["a", "a", "a", "b", "b", "c", "d", "e"], part) == name
 
 
-def test_what_a_scheduler_stores_of_many_sections_is_small(tmp_path: Path) -> None:
+def test_values_stored_by_a_scheduler_for_many_sections_are_small(tmp_path: Path) -> None:
     site = site_in(tmp_path, 60, airflow=IN_ONE)
     key = until_rendered(site, "shop/tonight")
     published = tasks.publish(key, OUTSIDE)
@@ -488,9 +488,7 @@ def test_what_a_scheduler_stores_of_many_sections_is_small(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("stage", ["partition", "render"])
-def test_a_task_that_does_all_and_is_killed_in_between_has_all_rows_when_it_is_tried_again(
-    tmp_path: Path, stage: str
-) -> None:
+def test_a_killed_single_task_has_all_rows_when_it_is_retried(tmp_path: Path, stage: str) -> None:
     class Killed(BaseException):
         pass
 
@@ -507,7 +505,7 @@ def test_a_task_that_does_all_and_is_killed_in_between_has_all_rows_when_it_is_t
     assert Path(site.publish.to, "sitemap-pages0-00001.xml.gz").exists()
 
 
-def test_a_site_is_small_by_what_is_known_of_its_rows(tmp_path: Path) -> None:
+def test_a_site_is_small_if_its_last_number_of_rows_was_small(tmp_path: Path) -> None:
     def is_small(site: Site) -> bool:
         return not tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles
 
@@ -524,7 +522,7 @@ def test_a_site_is_small_by_what_is_known_of_its_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_a_database_that_was_never_published_is_small_unless_it_is_split(tmp_path: Path, parts: int) -> None:
+def test_an_unpublished_database_source_counts_as_small_unless_it_is_split(tmp_path: Path, parts: int) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as database, database:
         database.execute("CREATE TABLE pages AS SELECT 1 AS id, '/a' AS loc UNION SELECT 2, '/b'")
     source = {"database": "shop", "query": "SELECT id, loc FROM pages", "split": {"column": "id", "parts": parts}}

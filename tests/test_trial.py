@@ -1,4 +1,4 @@
-"""`validate --connect`: a thousand rows through every rule, and what a run would say of them."""
+"""`validate --connect`: a thousand rows through every rule, and what a run would report about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPLIT = {"column": "id", "parts": 4}
 
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
-    """Makes `hooks:hook` do this with each frame; gives the list of their lengths."""
+    """Let `hooks:hook` do this with each frame; return the list of their lengths."""
     seen: list[int] = []
 
     def make(work: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame) -> list[int]:
@@ -81,7 +81,7 @@ def found(site: TestSite, told: list[str] | None = None) -> list[str]:
         ({}, {"news": {"publication": "Shop", "language": "en"}}, "'title', which the source does not have"),
     ],
 )
-def test_what_a_run_would_refuse_is_found_before_in_the_same_words(
+def test_validate_finds_refusals_of_a_run_with_the_same_message(
     catalog: TestSite, source: dict[str, Any], keys: dict[str, Any], said: str
 ) -> None:
     section = catalog.keys["sections"]["p"]
@@ -95,8 +95,8 @@ def test_what_a_run_would_refuse_is_found_before_in_the_same_words(
     assert said.partition(", which the source")[0] in str(refused.value)
 
 
-def test_a_split_column_that_is_not_there_is_found_before_the_run_and_in_it(catalog: TestSite) -> None:
-    """In double quotes SQLite would take it for a text."""
+def test_a_missing_split_column_is_reported_by_validate_and_by_a_run(catalog: TestSite) -> None:
+    """In double quotes SQLite would read it as a text."""
     catalog.keys["sections"]["p"]["from"]["split"] = {**SPLIT, "column": "number"}
     said = "no such column: number\n  split: needs the column 'number' in the result of the SELECT"
     (problem,) = found(catalog)
@@ -105,14 +105,14 @@ def test_a_split_column_that_is_not_there_is_found_before_the_run_and_in_it(cata
         catalog.night(1)
 
 
-def test_a_table_that_is_not_there_says_nothing_of_the_split(catalog: TestSite) -> None:
+def test_a_missing_table_is_reported_without_the_split(catalog: TestSite) -> None:
     source = catalog.keys["sections"]["p"]["from"]
     source |= {"split": SPLIT, "query": "SELECT * FROM nowhere"}
     (problem,) = found(catalog)
     assert problem.endswith("no such table: nowhere")
 
 
-def test_a_hook_that_fails_on_the_rows_is_found(catalog: TestSite, hooks: Callable[..., list[int]]) -> None:
+def test_validate_finds_a_hook_that_fails_on_the_rows(catalog: TestSite, hooks: Callable[..., list[int]]) -> None:
     hooks(lambda frame: frame.assign(loc=frame["price"]))
     catalog.keys["sections"]["p"]["transform"] = "hooks:hook"
     (problem,) = found(catalog)
@@ -120,7 +120,7 @@ def test_a_hook_that_fails_on_the_rows_is_found(catalog: TestSite, hooks: Callab
     assert "price" in problem
 
 
-def test_a_thousand_rows_of_the_first_and_of_the_last_split_are_read(
+def test_validate_reads_a_thousand_rows_of_the_first_and_the_last_split(
     catalog: TestSite, hooks: Callable[..., list[int]]
 ) -> None:
     lengths = hooks()
@@ -133,7 +133,7 @@ def test_a_thousand_rows_of_the_first_and_of_the_last_split_are_read(
     assert lengths == [1_000, 1_000]
 
 
-def test_nothing_is_written_and_what_is_published_stays(catalog: TestSite) -> None:
+def test_validate_writes_nothing_and_keeps_the_release(catalog: TestSite) -> None:
     def files() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in catalog.folder.rglob("*") if path.is_file()}
 
@@ -154,7 +154,7 @@ def test_nothing_is_written_and_what_is_published_stays(catalog: TestSite) -> No
         ("path AS loc, id / 2.0 AS half", "half", "key: half is double, which can't be a key"),
     ],
 )
-def test_the_key_of_an_incremental_section_is_tried(catalog: TestSite, columns: str, key: str, said: str) -> None:
+def test_validate_tests_the_key_of_an_incremental_section(catalog: TestSite, columns: str, key: str, said: str) -> None:
     catalog.keys["sections"]["p"]["from"] |= {
         "query": f"SELECT {columns} FROM page WHERE changed >= :since",
         "key": key,
@@ -164,7 +164,7 @@ def test_the_key_of_an_incremental_section_is_tried(catalog: TestSite, columns: 
         catalog.night(1)
 
 
-def test_rows_of_which_none_can_be_listed_are_a_problem_and_some_a_remark(tmp_path: Path) -> None:
+def test_validate_reports_a_problem_if_no_row_can_be_listed_and_a_remark_for_some(tmp_path: Path) -> None:
     site = TestSite(tmp_path)
     site.section("p", pages(30, loc=lambda n: f"https://other.example/{n}"))
     (problem,) = found(site)
@@ -177,20 +177,20 @@ def test_rows_of_which_none_can_be_listed_are_a_problem_and_some_a_remark(tmp_pa
     assert "10.0%: if all rows are like these, the gate max_rejected (0.05) refuses a run" in remark
 
 
-def test_values_that_are_dropped_are_reported(tmp_path: Path) -> None:
+def test_validate_reports_dropped_values(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3, lastmod=lambda n: "soon" if n else "2026-10-01"))
     told: list[str] = []
     assert found(site, told) == []
     assert told == ["section p: 2 lastmod values dropped: not a date, e.g. https://shop.example/p/000001: soon"]
 
 
-def test_a_source_that_may_fail_is_reported_all_the_same(catalog: TestSite) -> None:
+def test_validate_reports_a_failing_source_even_if_on_error_is_keep(catalog: TestSite) -> None:
     catalog.keys["sections"]["p"] |= {"on_error": "keep", "lastmod": "changed"}
     (problem,) = found(catalog)
     assert "times without a zone" in problem
 
 
-def test_what_runs_night_after_night_is_no_problem_on_any(catalog: TestSite, tmp_path: Path) -> None:
+def test_validate_reports_no_problem_for_a_site_that_runs(catalog: TestSite, tmp_path: Path) -> None:
     """Incremental reads, hreflang clusters, news, feeds, exclusions, a section that may fail: all rules at once."""
     catalog.keys |= {"recent": "3d", "urls": {"respect_robots": True, "exclude": ["/p/9"]}}
     catalog.keys["sections"]["p"] = {
@@ -224,7 +224,7 @@ def test_what_runs_night_after_night_is_no_problem_on_any(catalog: TestSite, tmp
     assert told == []
 
 
-def test_a_select_that_takes_longer_than_the_check_may_is_left_to_a_run(tmp_path: Path, postgres: Postgres) -> None:
+def test_validate_gives_up_on_a_select_beyond_its_time_limit(tmp_path: Path, postgres: Postgres) -> None:
     site = TestSite(tmp_path)
     site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": postgres.uri})
     site.keys["sections"]["p"] = {
@@ -234,7 +234,7 @@ def test_a_select_that_takes_longer_than_the_check_may_is_left_to_a_run(tmp_path
         try_section(site.load(), "p", site.at(FIRST_NIGHT), None, limit=timedelta(seconds=1))
 
 
-def test_robots_txt_is_asked_for_once_and_its_absence_reported(tmp_path: Path) -> None:
+def test_validate_requests_robots_txt_once_and_reports_its_absence(tmp_path: Path) -> None:
     site = TestSite(tmp_path, urls={"respect_robots": True}, site="http://127.0.0.1:1")
     site.section("p", pages(3)).section("q", pages(3, start=5))
     (problem,) = found(site)
@@ -247,7 +247,7 @@ def test_robots_txt_is_asked_for_once_and_its_absence_reported(tmp_path: Path) -
     assert told[0].startswith("section p: all 3 rows that were read are excluded: robots.txt (3, e.g. ")
 
 
-def test_the_state_of_another_site_is_reported(tmp_path: Path) -> None:
+def test_validate_reports_the_state_of_another_site(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3))
     site.night(1)
     site.keys["site"] = "https://other.example"
@@ -255,7 +255,7 @@ def test_the_state_of_another_site_is_reported(tmp_path: Path) -> None:
     assert "is the state of shop (https://shop.example)" in problem
 
 
-def test_a_sitemap_to_compare_with_is_read_before_a_run_needs_it(tmp_path: Path) -> None:
+def test_validate_reads_the_sitemap_to_compare_with(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3))
     assert call("validate", site.path, "--against", "https://shop.example/sitemap.xml").code == 2
     done = call("validate", site.path, "--connect", "--against", "http://127.0.0.1:1/sitemap.xml")
@@ -273,7 +273,7 @@ def test_a_sitemap_to_compare_with_is_read_before_a_run_needs_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("wanted", ["prcie", "PRICE"])
-def test_validate_and_a_run_say_the_same_of_a_missing_column_and_name_the_nearest(tmp_path: Path, wanted: str) -> None:
+def test_validate_and_a_run_report_a_missing_column_alike_with_a_suggestion(tmp_path: Path, wanted: str) -> None:
     site = TestSite(tmp_path).section("p", [{"loc": "/a", "price": 1}], columns={"title": wanted})
     (said,) = try_section(site.load(), "p", site.environment, None).lacks
     source = f"the source ({tmp_path / 'p.csv'})"
@@ -284,7 +284,7 @@ def test_validate_and_a_run_say_the_same_of_a_missing_column_and_name_the_neares
 
 
 @pytest.mark.parametrize(("locs", "numbers"), [(range(1, 9), True), (["1", "/2"], False), (["1a", "2b"], False)])
-def test_addresses_that_look_like_ids_are_noted(tmp_path: Path, locs: list[object], numbers: bool) -> None:
+def test_validate_notes_values_of_loc_that_look_like_ids(tmp_path: Path, locs: list[object], numbers: bool) -> None:
     site = TestSite(tmp_path).section("p", [{"id": loc} for loc in locs], columns={"loc": "id"})
     done = call("validate", site.path, "--connect")
     assert done.code == 0

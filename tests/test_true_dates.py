@@ -1,4 +1,4 @@
-"""Each way to a site-wide false lastmod, and that it is closed."""
+"""Each way in which all lastmods of a site could become wrong, and that it is prevented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def titled(count: int = 40, start: int = 0, **changed: str) -> list[dict[str, An
 
 
 def dates(site: TestSite) -> dict[str | None, int]:
-    """Lastmod → how many URLs have it."""
+    """Return lastmod → how many URLs have it."""
     found: dict[str | None, int] = {}
     for entry in site.public().entries():
         found[entry.lastmod] = found.get(entry.lastmod, 0) + 1
@@ -36,13 +36,13 @@ def dates(site: TestSite) -> dict[str | None, int]:
 
 
 @pytest.mark.parametrize("first_seen", [False, True])
-def test_a_first_publish_dates_nothing(site: TestSite, first_seen: bool) -> None:
+def test_a_first_release_dates_no_page(site: TestSite, first_seen: bool) -> None:
     site.section("a", titled(), lastmod={**PRINT, "first_seen": first_seen})
     site.night(1)
     assert dates(site) == {None: 40}
 
 
-def test_a_first_publish_has_the_dates_that_the_source_knows(site: TestSite) -> None:
+def test_a_first_release_has_the_dates_of_the_source(site: TestSite) -> None:
     rows = [{**row, "published": "2026-03-04"} for row in titled()]
     site.section("a", rows, lastmod={**PRINT, "until_changed": "published"})
     site.night(1)
@@ -60,7 +60,7 @@ def test_a_changed_page_gets_the_time_of_the_run_and_keeps_it(site: TestSite) ->
     assert site.public().by_loc()["https://shop.example/p/000007"].lastmod == SECOND
 
 
-def test_pages_seen_later_are_dated_only_where_asked(site: TestSite) -> None:
+def test_new_pages_are_dated_only_if_configured(site: TestSite) -> None:
     site.section("a", titled(), lastmod={**PRINT, "first_seen": True})
     site.night(1)
     site.export("a", titled(45))
@@ -68,7 +68,7 @@ def test_pages_seen_later_are_dated_only_where_asked(site: TestSite) -> None:
     assert dates(site) == {None: 40, SECOND: 5}
 
 
-def test_another_list_of_columns_dates_nothing_and_says_so(site: TestSite) -> None:
+def test_changed_fingerprint_columns_date_no_page_and_are_reported(site: TestSite) -> None:
     rows = [{**row, "price": "1"} for row in titled()]
     site.section("a", rows, lastmod=PRINT)
     site.night(1)
@@ -82,7 +82,7 @@ def test_another_list_of_columns_dates_nothing_and_says_so(site: TestSite) -> No
     assert dates(site) == {None: 39, THIRD: 1}
 
 
-def test_a_rule_switched_to_fingerprints_keeps_the_dates_of_the_column(site: TestSite) -> None:
+def test_switching_to_fingerprints_keeps_the_dates_of_the_column(site: TestSite) -> None:
     rows = [{**row, "lastmod": "2026-05-06"} for row in titled()]
     site.section("a", rows)
     site.night(1)
@@ -91,7 +91,7 @@ def test_a_rule_switched_to_fingerprints_keeps_the_dates_of_the_column(site: Tes
     assert dates(site) == {"2026-05-06": 40}
 
 
-def test_a_lost_state_dates_nothing(site: TestSite) -> None:
+def test_after_a_lost_state_no_page_is_dated(site: TestSite) -> None:
     site.section("a", titled(), lastmod={**PRINT, "first_seen": True})
     site.night(1)
     shutil.rmtree(site.folder / "work")
@@ -114,10 +114,10 @@ def test_a_rollback_and_the_run_after_it_keep_every_date(site: TestSite) -> None
 
 
 @pytest.mark.parametrize("between", [{}, {"p7": "other"}], ids=["as it is published", "as it never was"])
-def test_what_a_rollback_took_back_counts_until_the_section_is_read_again(
+def test_releases_reverted_by_a_rollback_count_until_the_section_is_read(
     site: TestSite, between: dict[str, str]
 ) -> None:
-    """A page that has changed since is dated by the night that finds it, not by what it once was."""
+    """A page that has changed since then has the date of the run that finds it, not its former one."""
     site.section("a", titled(), lastmod=PRINT)
     site.night(1)
     site.export("a", titled(p7="new"))
@@ -135,7 +135,7 @@ def test_what_a_rollback_took_back_counts_until_the_section_is_read_again(
     assert site.public().by_loc()[page].lastmod == "2026-11-04T02:00:00Z"
 
 
-def test_of_two_rollbacks_what_was_read_last_counts(site: TestSite) -> None:
+def test_after_two_rollbacks_the_last_read_rows_count(site: TestSite) -> None:
     site.section("a", titled(), lastmod=PRINT)
     first = site.night(1)
     site.export("a", titled(p7="new", p8="new"))
@@ -149,7 +149,7 @@ def test_of_two_rollbacks_what_was_read_last_counts(site: TestSite) -> None:
     assert found["https://shop.example/p/000008"].lastmod == THIRD, "it is as it was two nights ago, and has changed"
 
 
-def test_a_page_that_left_and_that_a_rollback_brought_back_is_dated_when_it_changes(site: TestSite) -> None:
+def test_a_page_restored_by_a_rollback_is_dated_when_it_changes(site: TestSite) -> None:
     site.section("a", titled(), lastmod=PRINT)
     first = site.night(1)
     site.export("a", titled(p7="new"))
@@ -195,7 +195,7 @@ def test_a_renamed_section_keeps_its_dates(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("first_seen", [False, True])
-def test_pages_that_come_back_unchanged_have_the_dates_they_had(site: TestSite, first_seen: bool) -> None:
+def test_pages_that_return_unchanged_keep_their_dates(site: TestSite, first_seen: bool) -> None:
     site.section("a", titled(), lastmod={**PRINT, "first_seen": first_seen})
     site.night(1)
     site.export("a", titled(p1="new"))
@@ -207,7 +207,7 @@ def test_pages_that_come_back_unchanged_have_the_dates_they_had(site: TestSite, 
     assert dates(site) == {None: 39, SECOND: 1}
 
 
-def test_a_page_that_comes_back_changed_is_dated(site: TestSite) -> None:
+def test_a_page_that_returns_changed_is_dated(site: TestSite) -> None:
     site.section("a", titled(), lastmod=PRINT)
     site.night(1)
     site.export("a", titled()[5:])
@@ -217,7 +217,7 @@ def test_a_page_that_comes_back_changed_is_dated(site: TestSite) -> None:
     assert dates(site) == {None: 39, THIRD: 1}
 
 
-def test_a_broken_date_leaves_the_page_listed_without_one(site: TestSite) -> None:
+def test_a_page_with_an_invalid_date_is_listed_without_a_date(site: TestSite) -> None:
     rows = [
         {"loc": f"/{n}", "lastmod": text}
         for n, text in enumerate(["2929-01-01", "0000-00-00", "-001-11-30", "2026-02-30", "1970-01-01", "2026-10-01"])
@@ -229,13 +229,13 @@ def test_a_broken_date_leaves_the_page_listed_without_one(site: TestSite) -> Non
     assert notes.total == 5
 
 
-def test_dates_that_are_all_alike_are_warned_of(site: TestSite) -> None:
+def test_equal_dates_of_all_pages_are_a_warning(site: TestSite) -> None:
     site.section("a", pages(100, lastmod="2026-10-31T23:00:00Z"))
     done = site.night(1)
     assert any("100 % of 100 new lastmods are 2026-10-31T23:00:00Z" in warning for warning in done.summary.warnings)
 
 
-def test_an_edit_of_anything_but_the_date_is_no_change_if_the_section_has_dates(site: TestSite) -> None:
+def test_in_a_section_with_dates_only_a_changed_date_is_a_change(site: TestSite) -> None:
     rows = pages(50, lastmod="2026-10-01", images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
     site.section("a", rows)
     site.night(1)
@@ -247,7 +247,7 @@ def test_an_edit_of_anything_but_the_date_is_no_change_if_the_section_has_dates(
     assert site.public().by_loc()["https://shop.example/p/000003"].images == ["https://shop.example/i/other.jpg"]
 
 
-def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
+def test_in_a_section_without_dates_a_changed_image_is_a_change(site: TestSite) -> None:
     rows = pages(50, images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
     site.section("a", rows)
     site.night(1)
@@ -256,8 +256,8 @@ def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
     assert site.night(2).summary.sections["a"].changed == 1
 
 
-def test_what_left_lately_loses_the_fingerprints_of_a_rule_that_has_changed(tmp_path: Path) -> None:
-    """A page that comes back is compared with what it was only where the same columns were looked at."""
+def test_recently_removed_pages_lose_their_fingerprints_when_the_rule_changes(tmp_path: Path) -> None:
+    """A page that returns is compared with its former content only if the columns are the same."""
     site = TestSite(tmp_path, gates={"max_drop": 1})
     site.section("p", pages(30, title="t", text="x"), lastmod={"fingerprint": ["title"]})
     site.night(1)

@@ -1,4 +1,4 @@
-"""Wherever an instant is converted, it is the same instant, or dropped with what was stored."""
+"""Every conversion of an instant returns the same instant, or drops it with the stored value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def expected(value: int | Decimal, unit: str) -> str | None:
 
 @given(st.lists(NUMBERS, min_size=1), st.sampled_from(list(UNITS)), st.sampled_from(["int64", "text", "decimal"]))
 @example([2**63 - 1, -(2**63), 9_223_372_036_854_775], "s", "int64")
-def test_a_number_of_any_unit_is_its_own_instant_or_none(values: list[int], unit: str, kind: str) -> None:
+def test_an_epoch_number_of_any_unit_is_its_exact_instant_or_null(values: list[int], unit: str, kind: str) -> None:
     column = pa.array(values, pa.int64())
     if kind != "int64":
         column = column.cast(pa.string())
@@ -57,7 +57,7 @@ def test_an_unsigned_number_does_not_become_negative(values: list[int], unit: st
 
 
 @given(st.lists(NUMBERS, min_size=1), st.sampled_from(list(UNITS)), st.sampled_from([None, "UTC", "Asia/Tokyo"]))
-def test_a_timestamp_of_any_unit_is_its_own_instant_or_none(values: list[int], unit: str, zone: str | None) -> None:
+def test_a_timestamp_of_any_unit_is_its_exact_instant_or_null(values: list[int], unit: str, zone: str | None) -> None:
     column = pa.array(values, pa.int64()).view(pa.timestamp(unit, zone))
     tally = Tally()
     assert published(column, None, tally) == [expected(value, unit) for value in values]
@@ -76,7 +76,7 @@ def test_dates_of_videos_and_articles_do_not_wrap_around(values: list[int], unit
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 9_089_380_393_200_000_000])
-def test_an_article_from_far_away_is_no_news(value: int) -> None:
+def test_an_article_with_a_date_in_the_distant_past_or_future_is_not_news(value: int) -> None:
     tally = Tally()
     news = extensions.news(
         pa.array(["T"]),
@@ -109,7 +109,7 @@ def test_infinity_in_sql_over_an_export_is_counted_and_not_published(tmp_path: P
     assert sum(tally["count"] for tally in done.summary.reasons["p"]["notes"].to_json().values()) == 2
 
 
-def test_a_condition_over_times_far_away_keeps_their_rows(tmp_path: Path) -> None:
+def test_a_predicate_over_times_beyond_the_calendar_keeps_the_rows(tmp_path: Path) -> None:
     values = pa.array([2**63 - 2, 1 - 2**63, 0], pa.int64())
     for unit in UNITS:
         table = pa.table({"loc": ["/a", "/b", "/c"], "d": values.view(pa.timestamp("ms" if unit == "s" else unit))})

@@ -1,4 +1,4 @@
-"""Secrets: planted in every setting that may hold one, and looked for in all that a run leaves or says."""
+"""Secrets: planted in every setting that may have one, and searched in all files and outputs of a run."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def variable_of(path: tuple[Any, ...]) -> str:
 
 
 def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
-    """A site with a marker in every key whose variables are read late; gives the environment with the markers.
+    """Return a site with a marker in every key with late variables, and the environment with the markers.
 
-    A new key is found by itself; where it needs others beside it, they are to be added here.
+    New keys are included automatically; if they need other keys, add those here.
     """
     site = TestSite(folder, site=side, to="./public")
     site.keys["ping"] = {
@@ -82,7 +82,7 @@ def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
 
 
 def echo(request: Request) -> Reply:
-    """An engine that refuses, and says again all that it was told."""
+    """An engine that refuses, and echoes everything it was sent."""
     return Reply(404 if request.method == "GET" and "hook" not in request.path else 403, f"no: {request}")
 
 
@@ -93,7 +93,7 @@ def side() -> Iterator[Side]:
 
 
 def left(folder: Path, *, but: str = "") -> dict[str, bytes]:
-    """Everything on disk but the public key file, the source and the site file itself."""
+    """Return everything on disk except the public key file, the source and the site file."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for part in ("work", "public")
@@ -114,7 +114,7 @@ def assert_unspoken(site: TestSite, environ: dict[str, str], said: str) -> None:
         assert [file for file in found if marker in file] == [], name
 
 
-def test_no_secret_is_in_what_good_failed_refused_and_killed_runs_leave_or_say(tmp_path: Path, side: Side) -> None:
+def test_no_run_stores_or_prints_a_secret_whatever_its_outcome(tmp_path: Path, side: Side) -> None:
     site, environ = planted(tmp_path, side.url)
     said: list[str] = []
     site.environment = replace(site.environment, environ=environ, log=said.append)
@@ -149,7 +149,7 @@ def locally(site: TestSite, night: int, said: list[str]) -> object:
 
 
 def by_tasks(site: TestSite, night: int, said: list[str]) -> object:
-    """A night as a scheduler runs it; what tasks hand on is said."""
+    """Run the site as a scheduler does; return what tasks pass on."""
     now = site.store.time = FIRST_NIGHT + timedelta(days=night - 1)
     environment = site.store.around(site.environment)
     site.keys["airflow"] = {"small": 0}
@@ -211,7 +211,7 @@ def with_environ(environment: Environment, **more: str) -> Environment:
     return replace(environment, environ={**environment.environ, **more})
 
 
-def test_a_task_whose_parameter_is_not_that_of_the_plan_is_refused_and_shows_neither(tmp_path: Path) -> None:
+def test_a_task_with_another_secret_parameter_than_planned_is_refused_without_showing_it(tmp_path: Path) -> None:
     site = with_token(tmp_path, sqlite_of(tmp_path), "SELECT loc FROM pages WHERE :token <> :lang")
     run = start_run(site.load(), Options(), site.environment)
     other = with_environ(site.environment, TOKEN="planted-4712")
@@ -221,14 +221,14 @@ def test_a_task_whose_parameter_is_not_that_of_the_plan_is_refused_and_shows_nei
     assert extract_split(open_run(run.staging.url, site.environment, staging=run.staging), 0).rows == 1
 
 
-def test_a_parameter_that_changed_overnight_is_no_mistake(tmp_path: Path) -> None:
+def test_a_secret_parameter_can_change_between_runs(tmp_path: Path) -> None:
     site = with_token(tmp_path, sqlite_of(tmp_path), "SELECT loc FROM pages WHERE :token <> :lang")
     site.night(1)
     site.environment = with_environ(site.environment, TOKEN="planted-4712")
     assert site.night(2).published.status == "unchanged"
 
 
-def test_a_secret_parameter_that_changed_reads_the_mirror_again_and_one_that_did_not_does_not(tmp_path: Path) -> None:
+def test_only_a_changed_secret_parameter_causes_a_full_read(tmp_path: Path) -> None:
     query = "SELECT id, loc FROM pages WHERE :token <> :lang AND touched >= :since"
     site = with_token(tmp_path, sqlite_of(tmp_path), query)
     site.keys["sections"]["pages"]["from"]["key"] = "id"
@@ -240,8 +240,8 @@ def test_a_secret_parameter_that_changed_reads_the_mirror_again_and_one_that_did
     assert site.night(4).run.plan.readings["pages"].because == "the params of its SELECT are others"
 
 
-def test_what_is_stored_of_a_secret_parameter_fits_many_of_them(tmp_path: Path) -> None:
-    """Sixteen bits: a guess can't be confirmed, and two sites with one secret do not show it."""
+def test_the_stored_digest_of_a_secret_parameter_is_too_short_to_confirm_a_guess(tmp_path: Path) -> None:
+    """Sixteen bits: a guess can't be confirmed, and two sites with the same secret have different digests."""
     site = with_token(tmp_path, "sqlite://", "SELECT loc FROM pages WHERE :token <> :lang").load()
     source = site.sections["pages"].source
     assert isinstance(source, DatabaseSource)
@@ -255,7 +255,7 @@ def test_what_is_stored_of_a_secret_parameter_fits_many_of_them(tmp_path: Path) 
     assert elsewhere != digest
 
 
-def test_what_a_database_says_of_a_secret_parameter_is_masked(tmp_path: Path, postgres: Postgres) -> None:
+def test_secret_parameters_are_masked_in_messages_of_a_database(tmp_path: Path, postgres: Postgres) -> None:
     site = with_token(tmp_path, postgres.uri, "SELECT '/a' AS loc WHERE CAST(:token AS text)::int = 1")
     with pytest.raises(SitemapEtlError, match="•••") as failed:
         site.night(1)

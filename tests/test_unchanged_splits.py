@@ -1,4 +1,4 @@
-"""Unchanged splits: raw rows and rules of an earlier run are not transformed, and its report is repeated."""
+"""Unchanged splits: raw rows of an earlier run with the same rules are not transformed, and its report is repeated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 
 def blemished(first: int) -> Rows:
-    """Rows of a file: one each is rejected, excluded, noted for its lastmod, and listed twice."""
+    """Return rows of a file: one each is rejected, excluded, noted for its lastmod, and a duplicate."""
     rows = pages(50, first, lastmod="2026-09-01", exclude=None)
     rows[3] |= {"loc": "https://other.example/"}
     rows[4] |= {"exclude": "sold out"}
@@ -75,11 +75,11 @@ def site(tmp_path: Path) -> Export:
 
 
 def unchanged(run: Run) -> list[bool]:
-    """Whether each split was unchanged when it was first read."""
+    """Return whether each split was unchanged when it was first read."""
     return [run.transformed(n).unchanged for n in range(len(run.plan.units))]
 
 
-def test_unchanged_splits_store_nothing_but_that(site: Export) -> None:
+def test_unchanged_splits_store_only_a_task_result(site: Export) -> None:
     site.night(1)
     run = site.start(2)
     build(run, 1, {}, renew=lambda: None)
@@ -87,7 +87,7 @@ def test_unchanged_splits_store_nothing_but_that(site: Export) -> None:
     assert {stat.key for stat in run.staging.list("transform/")} == {f"transform/{n}.json" for n in range(3)}
 
 
-def test_an_unchanged_section_repeats_counts_reasons_examples_and_gates(site: Export) -> None:
+def test_an_unchanged_section_reports_its_earlier_counts_reasons_examples_and_gates(site: Export) -> None:
     first = site.night(1)
     for number in (2, 3):
         night = site.night(number)
@@ -143,7 +143,7 @@ def test_a_changed_row_that_is_not_listed_is_counted_and_publishes_nothing(site:
         assert night.summary.reasons["goods"]["excluded"].counts == excluded
 
 
-def test_a_section_without_rows_is_unchanged_and_noticed_when_they_come(tmp_path: Path) -> None:
+def test_a_section_without_rows_is_unchanged_until_rows_appear(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates={**OPEN, "min_urls": 0}).section("goods", [{"loc": "/a"}]).section("none", [])
     (tmp_path / "none.csv").write_text("loc\n")
     site.night(1)
@@ -152,7 +152,7 @@ def test_a_section_without_rows_is_unchanged_and_noticed_when_they_come(tmp_path
     assert site.night(3).summary.sections["none"].listed == 1
 
 
-def test_pages_that_other_sections_list_at_both_ends_leave_a_section_unchanged(tmp_path: Path) -> None:
+def test_a_section_stays_unchanged_if_its_first_and_last_page_are_duplicates(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN)
     site.section("first", [{"loc": "/p/000000"}, {"loc": "/p/000029"}]).section("second", pages(30))
     first = site.night(1)
@@ -167,8 +167,8 @@ def test_pages_that_other_sections_list_at_both_ends_leave_a_section_unchanged(t
     assert site.night(4, full=True).summary.status == "unchanged"
 
 
-def test_a_page_is_taken_from_an_unchanged_section_by_one_with_unchanged_splits(site: Export) -> None:
-    """Of the section that lists it now, two splits are known by their digests alone."""
+def test_a_section_with_unchanged_splits_can_take_a_page_of_an_unchanged_one(site: Export) -> None:
+    """Only the digests of two splits of the section that lists it now are known."""
     site.section("second", [*pages(5, 40), *pages(5, 200)])
     first = site.night(1)
     assert first.summary.sections["second"].duplicates == 5
@@ -183,7 +183,7 @@ def test_a_page_is_taken_from_an_unchanged_section_by_one_with_unchanged_splits(
     assert site.night(3, full=True).summary.status == "unchanged"
 
 
-def test_a_section_stays_unchanged_if_only_dates_of_the_section_before_it_differ(site: Export) -> None:
+def test_a_section_stays_unchanged_if_only_dates_of_an_earlier_section_differ(site: Export) -> None:
     site.section("second", [*pages(5, 40), *pages(5, 200)])
     first = site.night(1)
     rows = blemished(50)
@@ -195,7 +195,7 @@ def test_a_section_stays_unchanged_if_only_dates_of_the_section_before_it_differ
     assert site.night(3, full=True).summary.status == "unchanged"
 
 
-def test_rows_most_of_which_are_on_another_site_are_warned_of_on_every_run(tmp_path: Path) -> None:
+def test_rows_mostly_on_another_site_are_a_warning_on_every_run(tmp_path: Path) -> None:
     rows = [{"loc": f"https://other.example/{n}"} for n in range(30)]
     site = TestSite(tmp_path, gates=OPEN).section("goods", [*rows, *pages(10)])
     for number in (1, 2, 3):
@@ -204,7 +204,7 @@ def test_rows_most_of_which_are_on_another_site_are_warned_of_on_every_run(tmp_p
         assert unchanged(night.run) == [False]
 
 
-def test_a_date_in_the_future_is_judged_on_every_run(site: Export) -> None:
+def test_a_future_date_is_evaluated_by_every_run(site: Export) -> None:
     rows = blemished(50)
     rows[9]["lastmod"] = "2026-11-03T12:00:00Z"
     site.put(1, rows)
@@ -225,7 +225,7 @@ def _dated(site: Export) -> None:
 
 
 @pytest.mark.parametrize("edit", [_excluded, _dated])
-def test_other_rules_are_applied_to_the_same_rows(site: Export, edit: Callable[[Export], None]) -> None:
+def test_changed_rules_are_applied_to_unchanged_rows(site: Export, edit: Callable[[Export], None]) -> None:
     site.night(1)
     site.night(2)
     edit(site)
@@ -248,7 +248,7 @@ def test_after_a_rollback_unchanged_rows_are_published_again(site: Export) -> No
     assert site.night(5, full=True).summary.status == "unchanged"
 
 
-def test_a_run_of_other_sections_leaves_what_is_known_of_a_section(site: Export) -> None:
+def test_a_run_of_other_sections_keeps_the_recorded_inputs_of_a_section(site: Export) -> None:
     site.section("notes", [{"loc": "/z"}])
     first = site.night(1)
     site.export("notes", [{"loc": "/z"}, {"loc": "/y"}])
@@ -262,7 +262,7 @@ def test_a_run_of_other_sections_leaves_what_is_known_of_a_section(site: Export)
 
 @pytest.fixture
 def started(site: Export) -> Callable[[], str]:
-    """Called after the first run: extracts a second one, in which one row of the second file is another."""
+    """After the first run, extract a second one, in which one row of the second file has changed."""
     site.night(1)
     rows = blemished(50)
     rows[9]["lastmod"] = "2026-09-09"
@@ -299,7 +299,7 @@ def test_windows_are_planned_only_after_all_splits_of_a_changed_section_were_tra
 
 
 def test_rows_that_change_between_two_reads_of_a_file_end_the_run(site: Export, started: Callable[[], str]) -> None:
-    """Neither size nor time of the file shows it."""
+    """Neither size nor time of the file shows the change."""
     key, environment = started(), site.environment
     first, second = tasks.decide(key, environment)
     tasks.retransform(key, first, environment)

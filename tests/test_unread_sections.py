@@ -1,4 +1,4 @@
-"""Sections that a run does not read: what the time and earlier sections decide about their pages is applied."""
+"""Sections that a run does not read: what the time and earlier sections decide about their pages applies."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def unread(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Fini
 
 
 def listed(site: TestSite) -> dict[str, set[str]]:
-    """Section → paths that its files list."""
+    """Return section → paths that its files list."""
     found: dict[str, set[str]] = {}
     for entry in site.public().entries():
         found.setdefault(entry.file.split("-")[1], set()).add(entry.loc.removeprefix(ORIGIN))
@@ -78,7 +78,7 @@ def counts(done: Finished, name: str, *kinds: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_a_page_that_an_earlier_section_lists_leaves(unread: Any, full: bool) -> None:
+def test_a_page_that_an_earlier_section_lists_leaves_a_section_that_is_not_read(unread: Any, full: bool) -> None:
     site = unread.site
     done = unread(2, [A, {**P, "lastmod": "2026-05-05"}], full=full and unread.way != "table")
     assert done.summary.status == ("partial" if unread.way == "held" else "published")
@@ -93,7 +93,7 @@ def test_a_page_that_an_earlier_section_lists_leaves(unread: Any, full: bool) ->
     assert listed(site) == {"a": {"/a", "/p"}, "b": {"/q", "/b"}}
 
 
-def test_the_page_returns_as_soon_as_the_section_is_read(unread: Any) -> None:
+def test_a_page_taken_from_a_section_returns_when_that_section_is_read(unread: Any) -> None:
     site = unread.site
     unread(2, [A, P])
     again = unread(3, [A], read=True)
@@ -103,7 +103,7 @@ def test_the_page_returns_as_soon_as_the_section_is_read(unread: Any) -> None:
     assert unread(4, read=True).summary.status == "unchanged"
 
 
-def test_all_pages_can_leave_and_return(unread: Any) -> None:
+def test_all_pages_of_a_section_can_leave_and_return(unread: Any) -> None:
     site = unread.site
     done = unread(2, [A, P, Q, B])
     assert listed(site) == {"a": {"/a", "/p", "/q", "/b"}}
@@ -112,7 +112,7 @@ def test_all_pages_can_leave_and_return(unread: Any) -> None:
     assert listed(site) == {"a": {"/a"}, "b": {"/p", "/q", "/b"}}
 
 
-def test_an_explanation_names_the_section_that_took_a_page(unread: Any) -> None:
+def test_explain_names_the_section_that_took_a_page(unread: Any) -> None:
     site = unread.site
     done = unread(2, [A, P])
     (answer,) = explain(site.load(), ["/p"], site.environment)
@@ -121,7 +121,7 @@ def test_an_explanation_names_the_section_that_took_a_page(unread: Any) -> None:
     assert done.summary.run_id is not None
 
 
-def test_a_dry_run_shows_it_and_can_be_published(unread: Any) -> None:
+def test_a_dry_run_shows_pages_taken_from_unread_sections_and_can_be_published(unread: Any) -> None:
     site = unread.site
     before = site.public().objects()
     shown = unread(2, [A, P], dry_run=True)
@@ -133,8 +133,8 @@ def test_a_dry_run_shows_it_and_can_be_published(unread: Any) -> None:
     assert listed(site) == {"a": {"/a", "/p"}, "b": {"/q", "/b"}}
 
 
-def test_a_page_that_moves_is_not_lost_to_the_gates(tmp_path: Path) -> None:
-    """Half of a section goes over to an earlier one while it is not read."""
+def test_a_moved_page_does_not_count_as_dropped(tmp_path: Path) -> None:
+    """Half of a section moves to an earlier one while it is not read."""
     site = TestSite(tmp_path).section("a", pages(40, 500)).section("b", pages(40))
     site.night(1)
     site.export("a", [*pages(40, 500), *pages(20)])
@@ -169,7 +169,7 @@ def test_of_three_sections_the_first_in_the_file_lists_the_page(tmp_path: Path, 
     assert listed(site) == before
 
 
-def test_views_take_nothing_and_lose_nothing(tmp_path: Path) -> None:
+def test_views_take_no_pages_and_lose_none(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN)
     site.section("v", [{"loc": "/v"}], view=True).section("a", [A]).section("w", [P, Q], view=True)
     site.section("b", [P, B])
@@ -182,7 +182,7 @@ def test_views_take_nothing_and_lose_nothing(tmp_path: Path) -> None:
     assert listed(site) == {"v": {"/v", "/p"}, "a": {"/a", "/p", "/q"}, "w": {"/p", "/q"}, "b": {"/b"}}
 
 
-def test_only_files_with_such_a_page_are_written(tmp_path: Path) -> None:
+def test_only_files_with_a_page_taken_by_another_section_are_written(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN).section("a", [A])
     site.section("b", pages(1_000, lastmod="2026-10-01"), shards={"rows": 100}, formats=["xml", "text"])
     site.night(1)
@@ -204,7 +204,7 @@ def test_only_files_with_such_a_page_are_written(tmp_path: Path) -> None:
     }, "a run that reads the section finds its files as they should be"
 
 
-def test_dates_by_content_survive_the_way_there_and_back(tmp_path: Path) -> None:
+def test_fingerprint_dates_survive_moving_to_another_section_and_back(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN)
     rule = {"fingerprint": ["title"], "first_seen": True}
     one, other = {"loc": "/p", "title": "one"}, {"loc": "/b", "title": "b"}
@@ -222,7 +222,7 @@ def test_dates_by_content_survive_the_way_there_and_back(tmp_path: Path) -> None
     assert site.public().by_loc()[f"{ORIGIN}/p"].lastmod == "2026-11-02T02:00:00Z"
 
 
-def test_feeds_do_not_show_pages_that_left(tmp_path: Path) -> None:
+def test_feeds_do_not_show_pages_that_left_their_section(tmp_path: Path) -> None:
     site = TestSite(tmp_path, gates=OPEN).section("a", [A])
     site.section("b", [P, Q, B], feed={"formats": ["rss"], "items": 2})
     site.night(1)
@@ -234,7 +234,7 @@ def test_feeds_do_not_show_pages_that_left(tmp_path: Path) -> None:
 
 
 def by_tasks(site: TestSite, number: int, *sections: str) -> dict[str, Any]:
-    """Run every stage as tasks of a scheduler, which pass on the key of the run alone; return the counts."""
+    """Run every stage as tasks of a scheduler, which pass on only the key of the run; return the counts."""
     environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
     started = tasks.start(site.load(), Options(sections=sections), environment, owner=f"shop/{number}")
     key = started.key
@@ -251,7 +251,7 @@ def by_tasks(site: TestSite, number: int, *sections: str) -> dict[str, Any]:
     return tasks.publish(key, environment)
 
 
-def test_tasks_of_a_scheduler_publish_the_same_as_one_process(tmp_path: Path) -> None:
+def test_scheduler_tasks_and_one_process_publish_the_same(tmp_path: Path) -> None:
     public = []
     for name in ("tasks", "local"):
         site = TestSite(tmp_path / name, gates=OPEN, airflow={"small": 0})
@@ -270,8 +270,8 @@ def test_tasks_of_a_scheduler_publish_the_same_as_one_process(tmp_path: Path) ->
     assert public[0] == public[1]
 
 
-def test_a_page_of_a_mirror_leaves_and_returns(tmp_path: Path) -> None:
-    """The section reads what changed; no row of it is read again when the page returns."""
+def test_a_page_of_an_incremental_section_leaves_and_returns(tmp_path: Path) -> None:
+    """The section is incremental; none of its rows is read again when the page returns."""
     site = Catalog(tmp_path, gates=OPEN)
     site.table("pages", 10)
     site.section("a", [A])
@@ -306,7 +306,7 @@ def test_a_page_of_a_table_with_a_key_leaves_and_returns(tmp_path: Path) -> None
     assert listed(site) == {"a": {"/a"}, "b": {"/p", "/q", "/b"}}
 
 
-def test_a_rollback_gives_the_page_back(unread: Any) -> None:
+def test_a_rollback_restores_a_page_taken_by_another_section(unread: Any) -> None:
     site = unread.site
     first = site.manifest().run_id
     unread(2, [A, P])
@@ -333,7 +333,7 @@ def news_site(folder: Path) -> TestSite:
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("held", [False, True])
-def test_old_news_leave_a_section_that_is_not_read(tmp_path: Path, full: bool, held: bool) -> None:
+def test_expired_articles_leave_a_section_that_is_not_read(tmp_path: Path, full: bool, held: bool) -> None:
     site = news_site(tmp_path)
     site.night(1)
     assert listed(site)["n"] == {"/n/0", "/n/1", "/n/9"}
@@ -349,7 +349,7 @@ def test_old_news_leave_a_section_that_is_not_read(tmp_path: Path, full: bool, h
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_dates_after_the_run_leave_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
+def test_future_dates_are_removed_from_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
     site = TestSite(tmp_path, gates={**OPEN, "max_undated": 1})
     far = "2027-10-01T00:00:00Z"
     site.section("b", [{"loc": "/f", "lastmod": far}, B], feed={"formats": ["rss"]}).section("c", [A])
@@ -366,8 +366,8 @@ def test_dates_after_the_run_leave_a_section_that_is_not_read(tmp_path: Path, fu
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_articles_after_the_run_leave_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
-    """A fast clock had published them; they are no news yet."""
+def test_future_articles_leave_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
+    """A fast clock had published them; they are not news yet."""
     site = news_site(tmp_path)
     later = [{"loc": "/n/later", "title": "Later", "date": "2026-12-01T00:00:00Z", "lastmod": "2026-12-01"}]
     site.export("n", [*later, {"loc": "/n/0", "title": "Now", "date": "2026-11-30T23:00:00Z", "lastmod": "2026-11-30"}])

@@ -1,4 +1,4 @@
-"""What CI tries once more: a few tests that failed, and none that is there to find what happens rarely."""
+"""Which failed tests CI retries: a few, but none whose purpose is to find rare failures."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tests.support.session import ONCE, again, failures, files_with_tests_alone
 pytest_plugins = ["pytester"]
 
 
-def test_at_most_three_are_tried_again() -> None:
+def test_at_most_three_failed_tests_are_tried_again() -> None:
     assert again({"b": True, "a": True, "c": True}) == ["a", "b", "c"]
     assert again(dict.fromkeys("abcd", True)) == []
 
 
-def test_the_files_with_tests_alone_are_found() -> None:
+def test_only_files_with_tests_are_found() -> None:
     assert files_with_tests_alone([]) == ["tests/test_check_linear.py"]
     assert files_with_tests_alone(["tests/test_urls.py"]) == []
 
 
-def test_none_is_tried_again_beside_one_that_is_tried_once_only() -> None:
+def test_no_test_is_retried_if_a_test_failed_that_must_not_be_retried() -> None:
     assert again({"a": True, "b": False}) == []
 
 
 @pytest.mark.parametrize("name", ONCE)
-def test_every_file_that_is_tried_once_only_is_there(name: str) -> None:
+def test_every_test_file_that_is_never_retried_exists(name: str) -> None:
     assert list((ROOT / "tests").rglob(f"{name}.py"))
 
 
@@ -47,7 +47,7 @@ def test_what_passes():
 """
 
 
-def test_a_session_notes_what_failed_and_that_properties_are_tried_once_only(
+def test_a_session_records_failures_and_that_properties_are_never_retried(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makeconftest("from tests.conftest import pytest_runtest_logreport, pytest_sessionfinish\n")
@@ -63,6 +63,6 @@ def test_a_session_notes_what_failed_and_that_properties_are_tried_once_only(
     }
 
 
-def test_a_session_without_a_failure_notes_none(tmp_path: Path) -> None:
+def test_a_session_without_failures_records_none(tmp_path: Path) -> None:
     (tmp_path / "first.json").write_text(json.dumps({}))
     assert failures(tmp_path) == {}

@@ -1,4 +1,4 @@
-"""Nights on which nothing was read of a section: its mirror is left untouched, where nothing else says otherwise."""
+"""Runs that read no row of a section: its mirror is not opened, unless there is another reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def site(tmp_path: Path) -> Catalog:
 
 
 def shelves(site: Catalog) -> None:
-    """Pages of which one is excluded, one can't be listed, and one is there twice."""
+    """Return pages, of which one is excluded, one rejected, and one a duplicate."""
     site.sql("UPDATE pages SET exclude = 'sold out' WHERE id = 7")
     site.sql("UPDATE pages SET loc = 'ftp://elsewhere' WHERE id = 8")
     site.sql("UPDATE pages SET loc = '/pages/010' WHERE id = 9")
@@ -35,13 +35,13 @@ def shelves(site: Catalog) -> None:
 
 
 def before_them(site: Catalog) -> None:
-    """A section that lists two of the pages in their place."""
+    """Return a section that lists two of the pages first."""
     site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
     site.keys["sections"] = dict(reversed(site.keys["sections"].items()))
 
 
 def untouched(night: Finished) -> tuple[str, ...]:
-    """The sections to whose rows no rule was applied."""
+    """Return the sections to whose rows no rule was applied."""
     merging = night.run.merging()
     assert all(
         night.run.receipt(layout.merge(n), Transformed) is None for n in range(merging.needed, len(merging.units))
@@ -49,7 +49,7 @@ def untouched(night: Finished) -> tuple[str, ...]:
     return merging.untouched
 
 
-def test_if_nothing_was_read_and_no_rule_changed_the_mirror_is_not_opened(site: Catalog) -> None:
+def test_the_mirror_is_not_opened_if_nothing_was_read_and_no_rule_changed(site: Catalog) -> None:
     shelves(site)
     first = site.night(1)
     for number in (2, 3):
@@ -69,7 +69,7 @@ def test_if_nothing_was_read_and_no_rule_changed_the_mirror_is_not_opened(site: 
     assert (untouched(anew), anew.summary.status) == ((), "unchanged")
 
 
-def test_rows_that_were_not_read_are_transformed_again_if_their_result_is_lost(
+def test_rows_of_the_mirror_are_transformed_again_if_their_result_is_lost(
     site: Catalog,
 ) -> None:
     shelves(site)
@@ -89,7 +89,7 @@ OTHERWISE: dict[str, Callable[[Catalog], object]] = {
 
 
 @pytest.mark.parametrize("edit", OTHERWISE)
-def test_a_changed_rule_is_applied_to_rows_that_were_not_read(site: Catalog, edit: str) -> None:
+def test_a_changed_rule_is_applied_to_rows_of_the_mirror(site: Catalog, edit: str) -> None:
     shelves(site)
     site.night(1)
     OTHERWISE[edit](site)
@@ -103,13 +103,13 @@ def test_a_changed_rule_is_applied_to_rows_that_were_not_read(site: Catalog, edi
     [{"where": "lastmod < current_date::VARCHAR"}, {"transform": "tests.model.hooks:shouted"}],
     ids=["where", "hook"],
 )
-def test_rules_that_may_change_by_themselves_are_applied_every_run(site: Catalog, rule: dict[str, Any]) -> None:
+def test_rules_that_depend_on_the_time_are_applied_by_every_run(site: Catalog, rule: dict[str, Any]) -> None:
     site.read("pages", SELECT.replace("exclude", "loc AS title"), **rule)
     site.night(1)
     assert untouched(site.night(2)) == ()
 
 
-def test_a_date_that_has_yet_to_come_is_looked_at_every_run(site: Catalog) -> None:
+def test_a_future_date_is_evaluated_by_every_incremental_run(site: Catalog) -> None:
     site.sql("UPDATE pages SET lastmod = '2026-11-03T12:00:00Z' WHERE id = 7")
     site.night(1)
     assert untouched(site.night(2)) == ()
@@ -117,7 +117,7 @@ def test_a_date_that_has_yet_to_come_is_looked_at_every_run(site: Catalog) -> No
     assert untouched(site.night(5)) == ("pages",)
 
 
-def test_rows_that_were_dropped_as_they_were_read_are_reported_once(site: Catalog) -> None:
+def test_rows_dropped_while_reading_are_reported_once(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.night(1)
     site.sql("UPDATE pages SET gone = 1, touched = '2026-11-01T12:00:00' WHERE id = 7")
@@ -127,7 +127,7 @@ def test_rows_that_were_dropped_as_they_were_read_are_reported_once(site: Catalo
     assert untouched(site.night(4)) == ("pages",)
 
 
-def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_read(site: Catalog) -> None:
+def test_a_page_that_another_section_drops_is_listed_though_nothing_was_read(site: Catalog) -> None:
     before_them(site)
     site.night(1)
     assert untouched(site.night(2)) == ("pages",)
@@ -138,7 +138,7 @@ def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_r
     assert site.night(4, full=True).summary.status == "unchanged"
 
 
-def test_a_dry_run_is_published_as_it_was_shown_also_from_the_copy_that_is_kept_in_a_bucket(site: Catalog) -> None:
+def test_a_dry_run_of_an_unchanged_mirror_is_published_as_shown_even_from_a_bucket(site: Catalog) -> None:
     before_them(site)
     site.night(1)
     site.export("first", [{"loc": "/pages/003"}])
@@ -150,7 +150,7 @@ def test_a_dry_run_is_published_as_it_was_shown_also_from_the_copy_that_is_kept_
     assert (dry.run.merging().untouched, dry.summary.sections["pages"].listed) == (("pages",), 99)
 
 
-def test_tasks_of_a_scheduler_leave_a_mirror_untouched_and_merge_it_after_all(site: Catalog) -> None:
+def test_scheduler_tasks_open_a_mirror_only_if_it_must_be_merged(site: Catalog) -> None:
     site.keys["airflow"] = {"small": 0}
     before_them(site)
     site.night(1)

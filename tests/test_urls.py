@@ -1,4 +1,4 @@
-"""What a loc becomes, case by case, and that a column gives the same as its rows alone."""
+"""The canonical form of a loc, case by case; a column is normalized like its single rows."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "urls.md"
 
 
 def answers(result: Canonical) -> list[str]:
-    """Loc or reason of every row; exactly one of them must be there."""
+    """Return loc or reason of every row; exactly one of them must be set."""
     pairs = list(zip(result.loc.to_pylist(), result.reason.to_pylist(), strict=True))
     assert all((loc is None) != (reason is None) for loc, reason in pairs)
     return [loc if loc is not None else reason for loc, reason in pairs]
@@ -45,7 +45,7 @@ def column(cases) -> pa.Array:
     return pa.array([text for text, _ in cases], pa.string())
 
 
-def test_the_table_is_large_enough():
+def test_the_table_of_url_cases_is_large_enough():
     assert len({text for text, _ in ON_SITE}) >= 150
 
 
@@ -69,7 +69,7 @@ def test_a_url_on_any_host_becomes_canonical_or_is_rejected(text, wanted):
 
 
 @pytest.mark.parametrize(("text", "tracking", "sessions"), STRIPPED, ids=lambda value: value[:50])
-def test_strip_takes_out_what_its_lists_name_and_nothing_else(text, tracking, sessions):
+def test_strip_removes_only_the_listed_parameters(text, tracking, sessions):
     for strip, wanted in (({"tracking"}, tracking), ({"sessions"}, sessions)):
         rules = UrlRules(SITE, strip=frozenset(strip))
         # The neighbours' bytes must not make a parameter of this row's end.
@@ -77,12 +77,12 @@ def test_strip_takes_out_what_its_lists_name_and_nothing_else(text, tracking, se
         assert answers(canonicalize(rows, rules))[1] == SITE + wanted
 
 
-def test_strip_sees_the_first_byte_of_a_column():
+def test_strip_works_at_the_first_byte_of_a_column():
     rules = UrlRules(SITE, strip=frozenset({"tracking"}))
     assert answers(canonicalize(pa.array(["?gclid=1&a=2", "/b"]), rules)) == [f"{SITE}/?a=2", f"{SITE}/b"]
 
 
-def test_strip_knows_every_name_of_its_lists_in_any_case():
+def test_strip_recognizes_every_listed_name_in_any_case():
     names = sorted(TRACKING | SESSIONS) + [f + "x" for f in TRACKING_FAMILIES + SESSION_FAMILIES]
     rules = UrlRules(SITE, strip=frozenset({"tracking", "sessions"}))
     for spelled in (names, [name.upper() for name in names]):
@@ -90,18 +90,18 @@ def test_strip_knows_every_name_of_its_lists_in_any_case():
         assert answers(canonicalize(rows, rules)) == [f"{SITE}/a?b=1&c=3"] * len(names) + [f"{SITE}/a"] * len(names)
 
 
-def test_strip_leaves_parameters_that_mean_something():
+def test_strip_keeps_meaningful_parameters():
     for name in ("sid", "ref", "source", "cid", "uid", "id", "page"):
         assert name not in TRACKING | SESSIONS
         assert not name.startswith(TRACKING_FAMILIES + SESSION_FAMILIES)
 
 
-def test_a_column_gives_what_its_rows_give_alone():
+def test_a_column_is_normalized_like_its_single_rows():
     assert answers(canonicalize(column(ON_SITE), RULES)) == [wanted for _, wanted in ON_SITE]
     assert answers(canonical_urls(column(ON_ANY_HOST))) == [wanted for _, wanted in ON_ANY_HOST]
 
 
-def test_canonical_urls_stay_as_they_are():
+def test_canonical_urls_are_unchanged():
     for cases, again in ((ON_SITE, lambda c: canonicalize(c, RULES)), (ON_ANY_HOST, canonical_urls)):
         listed = pa.array([wanted for _, wanted in cases if not isinstance(wanted, No)])
         result = again(listed)
@@ -123,7 +123,7 @@ def test_canonical_urls_stay_as_they_are():
     ],
     ids=str,
 )
-def test_any_text_type_gives_the_same(kind):
+def test_all_text_types_are_normalized_alike(kind):
     rows = column(ON_SITE)
     rows = rows.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else rows.cast(kind)
     result = canonicalize(rows, RULES)
@@ -132,7 +132,7 @@ def test_any_text_type_gives_the_same(kind):
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
-def test_slices_and_chunks_give_the_same(kind):
+def test_slices_and_chunks_are_normalized_alike(kind):
     rows = column(ON_SITE).cast(kind)
     wanted = [answer for _, answer in ON_SITE]
     for begin, length in ((0, 0), (0, 1), (1, 1), (7, 90), (60, 150), (len(rows) - 1, 1)):
@@ -144,14 +144,14 @@ def test_slices_and_chunks_give_the_same(kind):
     assert result.normalized == canonicalize(rows, RULES).normalized
 
 
-def test_an_empty_or_all_null_column_is_answered():
+def test_an_empty_or_all_null_column_is_accepted():
     assert answers(canonicalize(pa.array([], pa.string()), RULES)) == []
     assert answers(canonicalize(pa.chunked_array([], pa.string()), RULES)) == []
     assert answers(canonicalize(pa.nulls(3), RULES)) == ["missing loc"] * 3
     assert answers(canonical_urls(pa.nulls(2, pa.string()))) == ["missing loc"] * 2
 
 
-def test_bytes_that_are_under_a_null_do_not_matter():
+def test_bytes_under_a_null_are_ignored():
     text = b"/a#%zz \xff/b"
     offsets = np.array([0, 2, 8, 10], np.int32)
     buffers = [pa.py_buffer(b"\x05"), pa.py_buffer(offsets), pa.py_buffer(text)]
@@ -160,7 +160,7 @@ def test_bytes_that_are_under_a_null_do_not_matter():
     assert answers(canonicalize(rows, PLAIN)) == [f"{SITE}/a", "missing loc", f"{SITE}/b"]
 
 
-def test_bytes_that_are_not_utf8_reject_their_row_alone():
+def test_invalid_utf8_rejects_only_its_row():
     data = [f"{SITE}/a".encode(), b"/caf\xe9", "/café".encode(), b"\xff", None, b"/a b#c"]
     wanted = [f"{SITE}/a", "not UTF-8", f"{SITE}/caf%C3%A9", "not UTF-8", "missing loc", f"{SITE}/a%20b"]
     for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
@@ -170,26 +170,26 @@ def test_bytes_that_are_not_utf8_reject_their_row_alone():
     assert answers(canonicalize(pa.array(data, pa.large_binary()).view(pa.large_string()), PLAIN)) == wanted
 
 
-def test_a_column_that_is_no_text_is_an_error_that_names_its_type():
+def test_a_column_that_is_not_text_is_an_error_with_its_type():
     with pytest.raises(InvalidSource, match="int64"):
         canonicalize(pa.array([1]), PLAIN)
 
 
-def test_a_clean_column_is_passed_on_without_a_copy():
+def test_a_canonical_column_is_returned_without_a_copy():
     rows = pa.array([f"{SITE}/product/{i}?page={i}" for i in range(1000)])
     result = canonicalize(rows, PLAIN)
     assert result.loc.buffers()[2].address == rows.buffers()[2].address
     assert result.reason.null_count == 1000
 
 
-def test_normalized_counts_listed_rows_that_were_spelled_otherwise():
+def test_normalized_counts_rows_whose_spelling_changed():
     rows = ["/a", "a", "?b", f"{SITE}/a", f"{SITE}/A b", f"{SITE}/%d0", "http://shop.example/a", f"{SITE}/#", None, "#"]
     result = canonicalize(pa.array(rows), RULES)
     assert result.normalized == 4
     assert canonicalize(pa.array(rows[:4]), RULES).normalized == 0
 
 
-def test_the_origins_that_most_foreign_rows_have_are_named():
+def test_the_most_frequent_foreign_origins_are_named():
     rows = pa.array(["https://a.example/1"] * 2 + ["http://B.example:80/"] * 5 + ["/x", "ftp://c.example/"])
     result = canonicalize(rows, PLAIN)
     assert list(result.foreign.items()) == [("http://b.example", 5), ("https://a.example", 2)]
@@ -199,8 +199,8 @@ def test_the_origins_that_most_foreign_rows_have_are_named():
 @pytest.mark.parametrize(
     "odd", ["/.", "%zz", "%4", "%4a", "%", "é", " ", "#", "?utm_x=1", "?b&gclid=2", ";jsessionid=3"]
 )
-def test_what_is_odd_is_seen_wherever_it_is_between_blocks(odd):
-    """The buffer is looked at in blocks of 256 KiB; a marker may lie across two of them."""
+def test_text_to_normalize_is_found_across_block_boundaries(odd):
+    """The buffer is searched in blocks of 256 KiB; a marker may span two of them."""
     block = 1 << 18
     rules = UrlRules(SITE, strip=frozenset({"tracking", "sessions"}))
     line = f"{SITE}/{'a' * 1000}"
@@ -220,19 +220,19 @@ def test_what_is_odd_is_seen_wherever_it_is_between_blocks(odd):
         assert set(answers(result)[:-4]) <= {line}
 
 
-def test_a_triple_cut_by_its_rows_end_is_not_completed_by_the_next_row():
+def test_a_percent_escape_cut_by_the_end_of_its_row_is_not_completed_by_the_next_row():
     rows = ["/50%", "ab", "/50%a", "b", "/%d", "0/x", f"{SITE}/%", "41"]
     wanted = ["/50%25", "/ab", "/50%25a", "/b", "/%25d", "/0/x", "/%25", "/41"]
     assert answers(canonicalize(pa.array(rows), PLAIN)) == [SITE + path for path in wanted]
 
 
-def test_dots_of_the_next_row_are_no_segment_of_this_one():
+def test_dots_at_the_start_of_the_next_row_are_not_a_segment_of_this_one():
     assert answers(canonicalize(pa.array(["/a/", "./b", "/c/", ".d"]), PLAIN)) == [
         f"{SITE}/{path}" for path in ("a/", "b", "c/", ".d")
     ]
 
 
-def test_a_site_may_have_a_port_an_address_or_a_name_in_unicode():
+def test_a_site_can_have_a_port_an_ip_address_or_a_unicode_name():
     for site, canonical in (
         ("https://Shop.Example:8443", "https://shop.example:8443"),
         ("http://shop.example:80/", "http://shop.example"),
@@ -249,7 +249,7 @@ def listed(urls: list[str | None], rules: UrlRules) -> list[str | None]:
     return as_listed(pa.array(urls, pa.string()), rules).to_pylist()
 
 
-def test_urls_of_any_host_are_listed_as_the_site_s_own_pages_are_where_they_are_these():
+def test_urls_of_any_host_get_same_as_and_strip_only_on_origins_of_the_site():
     rules = UrlRules("https://b.de", ("http://old.de",), frozenset({"tracking"}))
     urls = ["http://old.de/a?gclid=1", "https://b.de/b?gclid=1&c=2", "https://c.de/?gclid=1", None, "http://old.de.uk/"]
     assert listed(urls, rules) == [
@@ -269,19 +269,19 @@ def test_urls_of_any_host_are_listed_as_the_site_s_own_pages_are_where_they_are_
     assert listed(["http://old.de/a", None], UrlRules("https://b.de")) == ["http://old.de/a", None]
 
 
-def test_a_url_that_would_be_too_long_on_the_site_s_origin_is_none():
+def test_a_url_that_same_as_would_make_too_long_is_null():
     rules = UrlRules("https://a-much-longer-name.example", ("http://b.de",))
     path = "x" * (limits.LOC_LENGTH - len("http://b.de/"))
     assert listed([f"http://b.de/{path}", "http://b.de/a"], rules) == [None, "https://a-much-longer-name.example/a"]
 
 
 @pytest.mark.parametrize("path", ["p/1", "/p/2", "?a=1", "p/~a", "p/%2F", "P/A", "p@x", "p/%C3%A4"])
-def test_a_path_that_is_only_joined_to_the_site_counts_as_spelled_right(path):
+def test_a_canonical_path_does_not_count_as_normalized(path):
     result = canonicalize(pa.array([path]), UrlRules("https://shop.example"))
     assert (answers(result), result.normalized) == ([f"https://shop.example/{path.removeprefix('/')}"], 0)
 
 
-def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
+def test_same_as_origins_are_replaced_in_columns_and_single_rows():
     rules = UrlRules("https://b.de", ("http://a-much-longer-name.example:8080",))
     rows = pa.array(
         [f"http://a-much-longer-name.example:8080/p/{i}" for i in range(50)]
@@ -303,7 +303,7 @@ def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
         ((SITE, (), frozenset({"trackers"})), r"urls\.strip: trackers .*tracking, sessions"),
     ],
 )
-def test_rules_that_make_no_sense_name_their_key(arguments, message):
+def test_invalid_url_rules_are_reported_with_their_key(arguments, message):
     with pytest.raises(ConfigError, match=message):
         UrlRules(*arguments)
 
@@ -316,12 +316,12 @@ def test_an_origin_is_scheme_host_and_port():
             origin(text)
 
 
-def test_half_a_character_is_rejected():
+def test_a_lone_surrogate_is_rejected():
     with pytest.raises(ValueError, match="broken character"):
         canonical_url("https://shop.example/\ud800")
 
 
-def test_the_table_shows_every_reason_and_each_is_explained():
+def test_the_table_of_url_cases_has_every_reason_and_each_is_documented():
     shown = {wanted for _, wanted in ON_SITE + ON_ANY_HOST if isinstance(wanted, No)} | {
         "not UTF-8",
         "header row",
@@ -333,7 +333,7 @@ def test_the_table_shows_every_reason_and_each_is_explained():
 
 
 def table_under(heading: str, page: Path = PAGE) -> list[list[str]]:
-    """The rows of the table that follows a heading of a page."""
+    """Return the rows of the table after a heading of a page."""
     part = page.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -350,7 +350,7 @@ def test_the_documentation_lists_the_placeholders():
     assert re.findall(r"`([^`]+)`", line) == list(PLACEHOLDERS)
 
 
-def test_the_documentation_lists_what_strip_takes_out():
+def test_the_documentation_lists_the_parameters_that_strip_removes():
     named = {
         row[0].strip("`"): set(re.findall(r"`([^`]+)`", row[1])) for row in table_under("Parameters that are removed")
     }
@@ -360,7 +360,7 @@ def test_the_documentation_lists_what_strip_takes_out():
     }
 
 
-def test_the_documentation_s_examples_are_true():
+def test_the_examples_of_the_documentation_are_correct():
     examples = table_under("What is normalized")
     assert len(examples) >= 10
     for rule, source, wanted in examples:
@@ -401,7 +401,7 @@ def test_exclude_matches_as_robots_txt_does(pattern, matched, not_matched):
     assert excluded(hosts, [pattern]).to_pylist()[: len(wanted)] == wanted
 
 
-def test_exclude_takes_any_number_of_patterns_and_leaves_nulls():
+def test_exclude_accepts_any_number_of_patterns_and_keeps_nulls():
     locs = pa.array([f"{SITE}/a", None, f"{SITE}/b", f"{SITE}/c?sort=1"])
     assert excluded(locs, []).to_pylist() == [False] * 4
     assert excluded(locs, ["/a", "/a", "*?sort="]).to_pylist() == [True, False, False, True]
@@ -409,7 +409,7 @@ def test_exclude_takes_any_number_of_patterns_and_leaves_nulls():
     assert excluded(pa.array([], pa.string()), ["/a"]).to_pylist() == []
 
 
-def test_patterns_that_are_none_are_all_named():
+def test_all_invalid_exclude_patterns_are_named():
     with pytest.raises(ConfigError) as caught:
         excluded(pa.array([f"{SITE}/a"]), ["internal/*", "/fine", "https://shop.example/x", ""])
     assert len(caught.value.problems) == 3

@@ -1,4 +1,4 @@
-"""What holds for all URLs: grammar, length, idempotence, and agreement with libraries that are not ours."""
+"""Rules for all URLs: grammar, length, idempotence, and agreement with other libraries."""
 
 import re
 from pathlib import Path
@@ -160,7 +160,7 @@ strips = st.sets(st.sampled_from(["tracking", "sessions"])).map(frozenset)
 
 
 def one(text: str, rules: UrlRules) -> str:
-    """Loc or reason of a row by itself, normalized without any look at buffers."""
+    """Return loc or reason of a single row, normalized without looking at buffers."""
     try:
         return Normalizer(rules.site, rules.same_as, rules.strip).normalize(text)
     except Rejected as rejected:
@@ -168,7 +168,7 @@ def one(text: str, rules: UrlRules) -> str:
 
 
 @given(st.lists(st.one_of(st.none(), any_text), max_size=20), strips, st.data())
-def test_whole_buffers_give_what_rows_give_alone(rows, strip, data):
+def test_columns_are_normalized_like_single_rows(rows, strip, data):
     rules = UrlRules(SITE, SAME_AS, strip)
     kind = data.draw(st.sampled_from([pa.string(), pa.large_string(), pa.binary()]))
     begin = data.draw(st.integers(0, len(rows)))
@@ -185,7 +185,7 @@ def test_whole_buffers_give_what_rows_give_alone(rows, strip, data):
 
 
 @given(any_text, strips)
-def test_what_is_listed_is_rfc_3986_and_its_own_canonical_form(text, strip):
+def test_listed_urls_conform_to_rfc_3986_and_are_canonical(text, strip):
     rules = UrlRules(SITE, SAME_AS, strip)
     loc = one(text, rules)
     if loc in REASONS:
@@ -206,7 +206,7 @@ def test_what_is_listed_is_rfc_3986_and_its_own_canonical_form(text, strip):
 
 
 @given(st.lists(any_text, max_size=10))
-def test_urls_on_any_host_are_the_same_in_a_column_and_alone(rows):
+def test_urls_on_any_host_are_normalized_alike_in_a_column_and_alone(rows):
     def alone(text):
         try:
             return canonical_url(text)
@@ -285,12 +285,12 @@ def urls_of(*pieces: str, query: tuple[str, ...] = ("q=1", "&", "=", "a+b", "%26
 
 
 @given(urls_of("%d0", "%2f", "é", "x y", "^", "{|}", '"', "//"))
-def test_rfc3986_agrees(url):
+def test_urls_are_normalized_as_by_rfc3986(url):
     assert canonical_url(url) == rfc3986.normalize_uri(url)
 
 
 @given(urls_of("%d0", "%2f", "%7e", "%41", "%2e%2E", "é", "日本", "x y", "^", "{|}", "[1]", '"', "%zz", "%", "//"))
-def test_yarl_agrees(url):
+def test_urls_are_normalized_as_by_yarl(url):
     assert canonical_url(url) == str(yarl.URL(url))
 
 
@@ -307,7 +307,7 @@ def test_yarl_agrees(url):
         query=("q=1", "&", "=", "a+b", "%26", "/", "?", "é", "x y", '"', "<>"),
     )
 )
-def test_ada_agrees(url):
+def test_urls_are_normalized_as_by_ada(url):
     assert canonical_url(url) == ada_url.normalize_url(url)
 
 
@@ -328,7 +328,7 @@ def test_ada_agrees(url):
         query=("&q=1", "&a+b", "&%26", "&é=x y"),
     )
 )
-def test_url_normalize_agrees(url):
+def test_urls_are_normalized_as_by_url_normalize(url):
     url = url.replace("?&", "?").replace("\\", "/")  # as browsers read it, and url_normalize does not
     if "//" not in url.partition("?")[0][8:]:
         assert canonical_url(url) == url_normalize.url_normalize(url)
@@ -338,7 +338,7 @@ def test_url_normalize_agrees(url):
     st.sampled_from(["https", "http"]),
     st.lists(st.text("abcäößéжцπςא日本\u30fbａ1-", min_size=1, max_size=8), min_size=1, max_size=3),
 )
-def test_idna_agrees_about_hosts(scheme, labels):
+def test_hosts_are_converted_as_by_idna(scheme, labels):
     host = ".".join([*labels, "example"])
     try:
         encoded = idna.encode(host, uts46=True).decode()
@@ -357,7 +357,7 @@ LIBRARIES = {
 
 
 def disagreements() -> list[tuple[str, str, dict[str, str]]]:
-    """The rows of the table of libraries: input, our answer, the others'; "=" means ours."""
+    """Return the rows of the table of libraries: input, our result, the others'; "=" means ours."""
     part = LIBRARIES_TABLE.read_text("utf-8").split("\n## Where libraries differ\n")[1].split("\n## ")[0]
     lines = [
         [c.strip() for c in line.strip().strip("|").split(" | ")] for line in part.splitlines() if line.startswith("|")
@@ -370,7 +370,7 @@ def disagreements() -> list[tuple[str, str, dict[str, str]]]:
     ]
 
 
-def test_the_documented_disagreements_are_as_documented():
+def test_differences_from_other_libraries_are_as_documented():
     rows = disagreements()
     assert len(rows) >= 20
     for source, ours, others in rows:
@@ -395,7 +395,7 @@ patterns = st.builds(
 
 
 def matches(pattern: str, path: str) -> bool:
-    """RFC 9309 section 2.2.3 by trying every way, without expressions."""
+    """Match as in RFC 9309 section 2.2.3 by trying every way, without expressions."""
     end = pattern.endswith("$")
     reached = {0}
     for char in pattern[:-1] if end else pattern:
@@ -407,7 +407,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 @given(st.lists(paths, min_size=1, max_size=12), st.lists(patterns, max_size=4), st.booleans())
-def test_exclude_matches_as_the_definition_says(rows, chosen, other_host):
+def test_exclude_matches_as_defined(rows, chosen, other_host):
     locs = canonicalize(pa.array([f"{SITE}/{path}" for path in rows]), UrlRules(SITE)).loc
     known = [loc[len(SITE) :] for loc in locs.to_pylist()]
     if other_host:
@@ -418,8 +418,8 @@ def test_exclude_matches_as_the_definition_says(rows, chosen, other_host):
 
 
 @pytest.mark.parametrize("rows", [1, 1000, 70_000])
-def test_a_column_of_any_size_is_normalized_wherever_it_needs_it(rows):
-    """Over block borders: every row has one odd thing or none, at random."""
+def test_columns_larger_than_a_block_are_normalized_correctly(rows):
+    """Over block borders: every row has one random oddity or none."""
     random = np.random.default_rng(rows)
     tails = ["", "#x", " y", "é", "/../z", "%7e", "%d0", "?utm_a=1", "?id=2", "%", ";jsessionid=3"]
     starts = [SITE, "", "http://shop.example", "HTTPS://shop.example"]

@@ -1,4 +1,4 @@
-"""`state verify` reads the whole state, says what is broken and what that costs, and repairs what can be made again."""
+"""`state verify` reads the whole state, reports damage and its consequences, and repairs what can be restored."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def work_of(site: TestSite) -> Path:
     return Path(site.state().storage.url)
 
 
-def test_a_whole_state_is_whole(site: Catalog) -> None:
+def test_an_intact_state_has_no_findings(site: Catalog) -> None:
     found = verify(site)
     assert found.sound
     assert found.broken == ()
     assert {"manifests", "snapshots", "mirrors", "files of mirrors", "notifications", "summaries"} <= found.whole.keys()
 
 
-def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_cost(site: Catalog) -> None:
-    """Every object that a run reads: nothing is believed unread."""
+def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_consequence(site: Catalog) -> None:
+    """Return every object that a run reads: all are verified."""
     work = work_of(site)
     unverified = ("reports/", layout.ADOPTED)  # what people read, and copies of other programs' files
     files = [path for path in sorted(work.rglob("*")) if path.is_file() and path.name != ".gitignore"]
@@ -84,8 +84,8 @@ def test_one_flipped_bit_anywhere_is_found_and_reported_with_its_cost(site: Cata
 
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_if_the_published_set_is_lost_the_one_before_stands_in_for_it(site: Catalog, how: str) -> None:
-    """No run starts, and every command says what does: pages that changed that night change once more."""
+def test_if_the_published_manifest_is_lost_the_previous_one_is_used(site: Catalog, how: str) -> None:
+    """No run starts, and every command names the repair; pages that changed in that run change once more."""
     older, lost = sorted(work_of(site).glob("state/manifest-*"))[-2:]
     before = layout.run_of_manifest(layout.STATE + older.name)
     dates = {entry.loc: entry.lastmod for entry in site.public().entries()}
@@ -120,7 +120,7 @@ def test_without_a_release_the_message_says_what_to_do(site: Catalog) -> None:
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
 @pytest.mark.parametrize("which", [0, 1])
-def test_the_loss_of_an_older_set_costs_its_rollback_and_no_other(site: Catalog, how: str, which: int) -> None:
+def test_the_loss_of_an_older_manifest_prevents_only_its_rollback(site: Catalog, how: str, which: int) -> None:
     sets = sorted(work_of(site).glob("state/manifest-*"))
     assert len(sets) == 3
     damage(sets[which]) if how == "damaged" else sets[which].unlink()
@@ -137,7 +137,7 @@ def test_the_loss_of_an_older_set_costs_its_rollback_and_no_other(site: Catalog,
     assert call("history", site.path).code == 0
 
 
-def test_a_feed_whose_rows_were_lost_is_made_again_though_nothing_else_changed(site: Catalog) -> None:
+def test_a_feed_with_lost_rows_is_made_again_though_nothing_changed(site: Catalog) -> None:
     feed = site.public().objects()["news.rss.xml"]
     assert site.night(4).summary.status == "unchanged"
     top = site.manifest().sections["news"].top
@@ -150,7 +150,7 @@ def test_a_feed_whose_rows_were_lost_is_made_again_though_nothing_else_changed(s
 
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_rows_are_made_again_from_the_published_files(site: Catalog, how: str) -> None:
+def test_lost_snapshots_are_restored_from_the_published_files(site: Catalog, how: str) -> None:
     before = site.public().objects()
     for entry in site.manifest().entries:
         path = work_of(site) / entry.snapshot
@@ -171,8 +171,8 @@ def test_rows_are_made_again_from_the_published_files(site: Catalog, how: str) -
     assert {key: data for key, data in site.public().objects().items() if key in before} == before
 
 
-def test_pages_whose_rows_are_made_again_are_not_shown_as_changed_lately(tmp_path: Path) -> None:
-    """When each of them changed is not in its file: none is given the date of the one that changed last."""
+def test_pages_of_restored_snapshots_are_not_recent_changes(tmp_path: Path) -> None:
+    """Their times of change are not in the file: none gets the date of the one that changed last."""
     site = TestSite(tmp_path, recent="3d")
     site.section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
     site.night(1)
@@ -187,8 +187,8 @@ def test_pages_whose_rows_are_made_again_are_not_shown_as_changed_lately(tmp_pat
     assert [entry.loc[-6:] for entry in site.public().entries(views=True) if "recent" in entry.file] == ["000030"]
 
 
-def test_the_first_run_after_rows_were_made_again_learns_what_their_pages_hold(tmp_path: Path) -> None:
-    """It is no quiet one, so that a change on the night after it is seen."""
+def test_the_first_run_after_restoring_snapshots_records_their_fingerprints(tmp_path: Path) -> None:
+    """It is not an unchanged run, so that a change in the next run is noticed."""
     site = TestSite(tmp_path).section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
     site.night(1)
     (entry,) = site.manifest().of("p")
@@ -202,7 +202,7 @@ def test_the_first_run_after_rows_were_made_again_learns_what_their_pages_hold(t
     assert dated == {"000007": "2026-11-03T02:00:00Z"}
 
 
-def test_rows_of_a_file_that_is_not_as_it_was_are_not_made_up(site: Catalog) -> None:
+def test_a_snapshot_is_not_restored_from_an_altered_file(site: Catalog) -> None:
     entry = site.manifest().entries[0]
     (work_of(site) / entry.snapshot).unlink()
     (site.folder / "public" / entry.file.key).write_bytes(b"")
@@ -211,14 +211,14 @@ def test_rows_of_a_file_that_is_not_as_it_was_are_not_made_up(site: Catalog) -> 
     assert [one.repaired for one in found.broken] == [None]
 
 
-def test_a_lost_mirror_is_dropped_and_the_section_read_from_the_start(site: Catalog) -> None:
+def test_a_lost_mirror_is_dropped_and_the_section_read_in_full(site: Catalog) -> None:
     damage(next(path for path in (work_of(site) / "state/mirrors").rglob("*.parquet")))
     assert verify(site, repair=True).sound
     assert site.night(4).summary.sections["pages"].carried == 0
     assert verify(site).sound
 
 
-def test_the_name_of_the_published_set_is_found_again(site: Catalog) -> None:
+def test_a_lost_current_json_is_restored(site: Catalog) -> None:
     manifest = site.state().current().manifest
     (work_of(site) / layout.CURRENT).write_bytes(b"{}")
     repaired = verify(site, repair=True)
@@ -227,7 +227,7 @@ def test_the_name_of_the_published_set_is_found_again(site: Catalog) -> None:
     assert site.night(4).summary.status == "unchanged"
 
 
-def test_a_set_that_nothing_names_is_neither_replaced_nor_taken_for_none(site: Catalog) -> None:
+def test_without_current_json_the_release_is_not_replaced_and_verify_is_suggested(site: Catalog) -> None:
     name = site.manifest().run_id
     before = site.public().objects()
     (work_of(site) / "state" / "current.json").unlink()
@@ -244,7 +244,7 @@ def test_a_set_that_nothing_names_is_neither_replaced_nor_taken_for_none(site: C
     assert site.night(4).summary.status == "unchanged"
 
 
-def test_changes_that_are_damaged_are_repaired_in_one_go(site: Catalog) -> None:
+def test_damaged_changes_are_repaired_at_once(site: Catalog) -> None:
     for path in work_of(site).glob("state/changes/*/changes.parquet"):
         damage(path)
     assert not verify(site).sound
@@ -252,20 +252,20 @@ def test_changes_that_are_damaged_are_repaired_in_one_go(site: Catalog) -> None:
     assert verify(site).broken == ()
 
 
-def test_a_repair_waits_for_no_run(site: Catalog) -> None:
+def test_a_repair_is_refused_during_a_run(site: Catalog) -> None:
     take_lease(site.state().storage, "20261120T020000Z-abcd", pid=0)
     assert verify(site).sound
     with pytest.raises(Refused, match="Another run is in progress"):
         verify(site, repair=True)
 
 
-def test_a_site_that_was_never_published_has_a_whole_state(tmp_path: Path) -> None:
+def test_the_state_of_an_unpublished_site_is_intact(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(3))
     site.environment = replace(site.environment)
     assert verify(site).sound
 
 
-def test_random_damage_never_raises(site: Catalog) -> None:
+def test_random_damage_never_crashes_verify(site: Catalog) -> None:
     random_ = random.Random(7)
     files = [path for path in sorted(work_of(site).rglob("*")) if path.is_file()]
     for _ in range(30):
@@ -281,7 +281,7 @@ def test_random_damage_never_raises(site: Catalog) -> None:
 @pytest.mark.parametrize(
     "which", [layout.CURRENT, "state/manifest-*.json", "state/mirrors/*/*.json", "state/intent-*.json"]
 )
-def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, which: str, repair: bool) -> None:
+def test_state_of_a_newer_version_is_refused_and_not_changed(site: Catalog, which: str, repair: bool) -> None:
     work = work_of(site)
     damage(max(work.glob("state/changes/*/notification.json")))  # which a repair would remove
     path = max(work.glob(which))
@@ -296,7 +296,7 @@ def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, whi
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_copy_of_robots_txt_that_is_not_what_it_was_is_reported(site: Catalog, named: bool, gone: bool) -> None:
+def test_a_changed_stored_robots_txt_is_reported(site: Catalog, named: bool, gone: bool) -> None:
     state = site.state()
     state.put_robots(b"User-agent: *\nDisallow: /p/000003\n")
     (path,) = (work_of(site) / layout.ROBOTS).iterdir()

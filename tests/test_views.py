@@ -1,4 +1,4 @@
-"""Files that show again what sections list: news, recent changes, feeds, views; and text sitemaps."""
+"""Files that repeat what sections list: news, recent changes, feeds, views; and text sitemaps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AGES = {"mid": "2026-11-01T00:00:00Z", "new": "2026-11-01T01:00:00Z", "old": "20
 NEWS = {"news": {"publication": "The Times", "language": "en"}}
 
 
-def test_news_are_those_of_the_last_48_hours_to_the_second(site: TestSite) -> None:
+def test_news_has_the_articles_of_the_last_48_hours_to_the_second(site: TestSite) -> None:
     site.section("all", pages(5))
     rows = [
         article("in", "2026-10-30T02:00:00Z"),
@@ -55,8 +55,8 @@ def test_news_are_those_of_the_last_48_hours_to_the_second(site: TestSite) -> No
     assert done.summary.sections["news"].excluded == 2
 
 
-def test_what_is_remembered_of_a_run_counts_each_page_once(site: TestSite) -> None:
-    """News may show pages again that another section lists."""
+def test_run_records_count_pages_repeated_by_views_once(site: TestSite) -> None:
+    """News may repeat pages that another section lists."""
     site.section("all", pages(5))
     site.section("news", [article(f"a{n}", "2026-11-01T01:00:00Z") for n in range(3)], **NEWS)
     site.night(1)
@@ -67,7 +67,7 @@ def test_what_is_remembered_of_a_run_counts_each_page_once(site: TestSite) -> No
     assert [(run.listed, run.added) for run in remembered[0].runs] == [(5, 5), (6, 1)]
 
 
-def test_more_than_a_thousand_news_go_to_more_files(site: TestSite) -> None:
+def test_more_than_a_thousand_articles_get_several_files(site: TestSite) -> None:
     site.section("all", pages(5))
     site.section("news", [article(f"a{n}", "2026-11-01T01:00:00Z") for n in range(1_500)], **NEWS)
     site.night(1)
@@ -75,7 +75,7 @@ def test_more_than_a_thousand_news_go_to_more_files(site: TestSite) -> None:
     assert files == ["sitemap-news-00001.xml.gz", "sitemap-news-00002.xml.gz"]
 
 
-def test_news_that_aged_leave_and_an_empty_file_leaves_the_index(site: TestSite) -> None:
+def test_expired_articles_leave_and_an_empty_file_leaves_the_index(site: TestSite) -> None:
     site.section("all", pages(5))
     site.section("news", [article("a", "2026-11-01T01:00:00Z")], **NEWS)
     site.night(1)
@@ -86,7 +86,7 @@ def test_news_that_aged_leave_and_an_empty_file_leaves_the_index(site: TestSite)
 
 
 @pytest.mark.parametrize("why", ["held", "not asked for"])
-def test_news_that_aged_leave_a_section_that_is_not_read(site: TestSite, why: str) -> None:
+def test_expired_articles_leave_a_news_section_that_is_not_read(site: TestSite, why: str) -> None:
     site.section("all", pages(5))
     rows = [article(f"{name}{n:03}", when) for name, when in AGES.items() for n in range(600)]
     site.section("news", rows, on_error="keep", formats=["xml", "text"], **NEWS)
@@ -114,7 +114,7 @@ def test_news_that_aged_leave_a_section_that_is_not_read(site: TestSite, why: st
     assert [name for name in names(site) if "news" in name] == ["sitemap-news-00001.xml.gz"]
 
 
-def test_a_view_shows_again_what_others_list_and_counts_nothing_twice(site: TestSite) -> None:
+def test_a_view_repeats_pages_of_other_sections_without_counting_them_twice(site: TestSite) -> None:
     site.section("all", pages(20))
     site.section("again", pages(20), view=True)
     done = site.night(1)
@@ -140,7 +140,7 @@ def test_recent_changes_are_first_in_the_index_in_a_small_file(site: TestSite) -
     assert not any("recent" in name for name in names(site))
 
 
-def test_a_text_sitemap_is_beside_each_file_and_in_no_index(site: TestSite) -> None:
+def test_each_file_has_a_text_sitemap_that_no_index_lists(site: TestSite) -> None:
     site.section("all", pages(25), formats=["xml", "text"], shards={"rows": 10})
     site.night(1)
     objects = site.public().objects()
@@ -151,7 +151,7 @@ def test_a_text_sitemap_is_beside_each_file_and_in_no_index(site: TestSite) -> N
     assert not any(name.endswith(".txt.gz") for name in names(site))
 
 
-def test_feeds_show_the_newest_pages_and_their_hub(site: TestSite) -> None:
+def test_feeds_list_the_newest_pages_and_their_hub(site: TestSite) -> None:
     site.keys["ping"] = {"websub": {"hub": "https://hub.example/"}}
     rows = pages(50, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}T00:00:00Z", title=lambda n: f"Page & {n}")
     site.section("all", rows, feed={"formats": ["rss", "atom"], "title": "Shop", "items": 10})
@@ -166,7 +166,7 @@ def test_feeds_show_the_newest_pages_and_their_hub(site: TestSite) -> None:
     assert site.night(2, ping=False).summary.status == "unchanged"
 
 
-def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
+def test_a_feed_of_a_section_that_is_not_read_stays_published(site: TestSite) -> None:
     feed = {"formats": ["rss"], "title": "Shop"}
     site.section("a", pages(5, lastmod="2026-10-01"), feed=feed).section("b", pages(5, start=50))
     site.night(1)
@@ -177,9 +177,7 @@ def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
 
 
 @pytest.mark.parametrize("how", ["not read", "rolled back"])
-def test_a_feed_of_a_section_that_was_published_before_it_had_one_shows_its_newest_pages(
-    site: TestSite, how: str
-) -> None:
+def test_a_feed_added_to_a_published_section_lists_its_newest_pages(site: TestSite, how: str) -> None:
     dated = pages(50, lastmod=lambda n: f"2026-{9 + n // 30:02}-{n % 30 + 1:02}")
     site.section("a", dated, shards={"rows": 20}).section("b", pages(5, start=50))
     site.night(1)
@@ -195,7 +193,7 @@ def test_a_feed_of_a_section_that_was_published_before_it_had_one_shows_its_newe
     assert site.night(4).summary.status == ("unchanged" if how == "not read" else "published")
 
 
-def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: Path) -> None:
+def test_an_unchanged_file_of_recent_changes_keeps_its_lastmod(tmp_path: Path) -> None:
     site = TestSite(tmp_path, recent="7d").section("p", pages(40))
     site.night(1)
     site.export("p", pages(42))
@@ -212,8 +210,8 @@ def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: P
 
 
 @pytest.mark.thorough
-def test_no_index_lists_more_files_than_fit_when_half_a_million_pages_changed(tmp_path: Path) -> None:
-    """The first ten files of recent changes have places of their own in the first index, others go where is room."""
+def test_an_index_stays_within_its_limit_when_half_a_million_pages_changed(tmp_path: Path) -> None:
+    """The first ten files of recent changes have reserved places in the first index, others use free ones."""
     site = TestSite(tmp_path, recent="7d").section("p", pages(550_000), shards={"rows": 500})
     site.night(1)
     site.export("p", pages(550_000, lastmod="2026-11-01"))
@@ -227,7 +225,7 @@ def test_no_index_lists_more_files_than_fit_when_half_a_million_pages_changed(tm
     assert sum(entry.rows for entry in recent) == 550_000
 
 
-def test_recent_changes_of_sections_that_are_side_by_side_are_sorted_as_one(tmp_path: Path) -> None:
+def test_recent_changes_are_sorted_across_sections(tmp_path: Path) -> None:
     """Shards are read one after the other, in the order of their first page."""
     site = TestSite(tmp_path, recent="7d", gates={"max_growth": 99})
     rows = {name: pages(1_200)[at::3] for at, name in enumerate("abc")}

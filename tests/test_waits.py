@@ -1,7 +1,7 @@
 """A first Ctrl-C or SIGTERM ends any wait: for a store, a database, an engine or a site that does not answer.
 
-No test says how long it took: whoever waits here would wait for half a minute and more, and is given far less. The
-processes are the command as a person starts it.
+No test checks a duration: an uninterrupted wait would take at least half a minute, which is far more than the tests
+allow. The processes are the command as a user starts it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BODY = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 600\r\n\
 
 
 def interrupted(running: subprocess.Popen[str], waits: Callable[[], bool], number: int) -> dict[str, Any]:
-    """Interrupt the process once it waits; what it says in JSON."""
+    """Interrupt the process once it waits; return its JSON output."""
     until = time.monotonic() + 60
     while not waits() and running.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
@@ -68,7 +68,7 @@ def site(tmp_path: Path) -> TestSite:
     [b"", pytest.param(HEADERS, marks=pytest.mark.thorough), pytest.param(BODY, marks=pytest.mark.thorough)],
     ids=["nothing", "headers", "body"],
 )
-def test_for_a_store_that_answers_a_byte_a_second(site: TestSite, said: bytes, number: int) -> None:
+def test_a_wait_for_a_slow_store_can_be_interrupted(site: TestSite, said: bytes, number: int) -> None:
     site.keys["work"] = "s3://bucket/work"
     with slow(said) as server:
         environ = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}"}
@@ -76,7 +76,7 @@ def test_for_a_store_that_answers_a_byte_a_second(site: TestSite, said: bytes, n
 
 
 @BOTH
-def test_for_a_source_in_a_store_that_does_not_answer(site: TestSite, number: int) -> None:
+def test_a_wait_for_a_source_in_an_unreachable_store_can_be_interrupted(site: TestSite, number: int) -> None:
     site.keys["sections"]["p"] = {"from": {"parquet": "s3://bucket/exports/*.parquet"}}
     with slow() as server:
         environ = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}"}
@@ -85,7 +85,7 @@ def test_for_a_source_in_a_store_that_does_not_answer(site: TestSite, number: in
 
 @BOTH
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_for_a_database_that_does_not_answer(site: TestSite, kind: str, number: int) -> None:
+def test_a_wait_for_an_unreachable_database_can_be_interrupted(site: TestSite, kind: str, number: int) -> None:
     site.keys["sections"]["p"] = {"from": {"database": "shop", "query": "SELECT loc FROM pages"}}
     with slow() as server:
         uri = f"{kind}://reader:secret@127.0.0.1:{server.port}/shop"
@@ -94,7 +94,7 @@ def test_for_a_database_that_does_not_answer(site: TestSite, kind: str, number: 
 
 @pytest.mark.thorough
 @BOTH
-def test_for_a_query_that_takes_its_time(site: TestSite, number: int, tmp_path: Path) -> None:
+def test_a_wait_for_a_slow_query_can_be_interrupted(site: TestSite, number: int, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
         database.execute("CREATE TABLE pages (loc TEXT)")
     lock = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
@@ -114,7 +114,7 @@ def test_for_a_query_that_takes_its_time(site: TestSite, number: int, tmp_path: 
 
 
 @BOTH
-def test_for_a_robots_txt_that_comes_a_byte_a_second(tmp_path: Path, number: int) -> None:
+def test_a_wait_for_a_slow_robots_txt_can_be_interrupted(tmp_path: Path, number: int) -> None:
     with slow(BODY) as server:
         site = TestSite(tmp_path, site=f"http://127.0.0.1:{server.port}").section("p", pages(30))
         site.keys["publish"] = {"to": "./public", "at": f"http://127.0.0.1:{server.port}/maps/"}
@@ -122,7 +122,7 @@ def test_for_a_robots_txt_that_comes_a_byte_a_second(tmp_path: Path, number: int
 
 
 @BOTH
-def test_for_an_engine_that_asks_to_be_asked_again_later(tmp_path: Path, number: int) -> None:
+def test_a_wait_for_a_busy_engine_can_be_interrupted(tmp_path: Path, number: int) -> None:
     asked = threading.Event()
 
     def answer(request: Request) -> Reply:
@@ -139,8 +139,8 @@ def test_for_an_engine_that_asks_to_be_asked_again_later(tmp_path: Path, number:
 
 
 @BOTH
-def test_for_a_hook_that_waits(site: TestSite, number: int) -> None:
-    """The rules of a section are somebody else's code."""
+def test_a_sleeping_hook_can_be_interrupted(site: TestSite, number: int) -> None:
+    """The rules of a section can be user code."""
     (site.folder / "hooks.py").write_text(
         "import time\nfrom pathlib import Path\n\ndef wait(frame):\n    Path('waiting').touch()\n    time.sleep(60)\n"
     )
@@ -148,7 +148,7 @@ def test_for_a_hook_that_waits(site: TestSite, number: int) -> None:
     interrupted(started(site), (site.folder / "waiting").exists, number)
 
 
-def test_a_lease_that_is_held_is_not_waited_for(site: TestSite) -> None:
+def test_a_lease_of_another_run_is_not_waited_for(site: TestSite) -> None:
     site.night(1)
     take_lease(site.state().storage, "20261101T030000Z-ffff", pid=os.getppid() or 1)
     running = started(site)
@@ -157,8 +157,8 @@ def test_a_lease_that_is_held_is_not_waited_for(site: TestSite) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_at_work_is_ended_in_good_order(site: TestSite) -> None:
-    """A process that uses its processor is not given up: it gives its lease back."""
+def test_an_interrupted_computation_ends_gracefully(site: TestSite) -> None:
+    """A process that is computing is not killed: it releases its lease."""
     (site.folder / "hooks.py").write_text(
         "import time\nfrom pathlib import Path\n\ndef work(frame):\n    Path('working').touch()\n"
         "    until = time.process_time() + 3\n    while time.process_time() < until:\n        pass\n    return frame\n"

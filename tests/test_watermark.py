@@ -1,4 +1,4 @@
-"""SELECTs that read changes and name the time: rows that become others without being written."""
+"""Incremental SELECTs that use the current time: rows that change without being written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = timedelta(hours=1)
         "SELECT id, known_now, from_unixtime(x) FROM p WHERE u >= :since",
     ],
 )
-def test_an_upper_bound_of_the_watermark_is_harmless(sql: str) -> None:
+def test_an_upper_bound_on_the_watermark_is_accepted(sql: str) -> None:
     assert other_use_of_time(sql, "sqlite") is None
 
 
@@ -55,7 +55,7 @@ def test_an_upper_bound_of_the_watermark_is_harmless(sql: str) -> None:
         ("SELECT id FROM p WHERE u >= :since AND :now >= d", ":now", "OR publish_at BETWEEN :since AND :now"),
     ],
 )
-def test_another_use_of_the_time_is_named_with_the_condition_to_add(sql: str, use: str, line: str) -> None:
+def test_another_use_of_the_current_time_is_reported_with_the_condition_to_add(sql: str, use: str, line: str) -> None:
     assert other_use_of_time(sql, "sqlite") == use
     assert also_due(use) == line
 
@@ -71,7 +71,7 @@ def test_another_use_of_the_time_is_named_with_the_condition_to_add(sql: str, us
         ("SELECT changed FROM p WHERE other >= :since", HOUR, None),
     ],
 )
-def test_a_date_that_is_compared_with_since_is_found(sql: str, overlap: timedelta, found: str | None) -> None:
+def test_a_date_column_compared_with_since_is_found(sql: str, overlap: timedelta, found: str | None) -> None:
     schema = pa.schema([("id", pa.int64()), ("changed", pa.date32()), ("day", pa.date32()), ("other", pa.string())])
     assert dated_by_day(sql, "duckdb", schema, overlap) == found
 
@@ -81,7 +81,7 @@ DUE = CASE.replace("WHERE touched >= :since", "WHERE touched >= :since OR lastmo
 
 
 @pytest.mark.parametrize(("select", "read"), [(CASE, 100), (DUE, 1)])
-def test_a_date_that_depends_on_now_is_never_stale(select: str, read: int, tmp_path: Path) -> None:
+def test_a_date_that_depends_on_now_is_read_when_it_is_due(select: str, read: int, tmp_path: Path) -> None:
     site = Catalog(tmp_path)
     site.table("pages", 100)
     site.sql("UPDATE pages SET lastmod = '2026-11-02 00:00:00' WHERE id = 7")
@@ -169,7 +169,7 @@ def test_rows_without_a_watermark_are_counted(where: str, unseen: int, line: str
         "u = :since",
     ],
 )
-def test_other_selects_are_left_alone(where: str) -> None:
+def test_other_selects_are_not_reported(where: str) -> None:
     assert find_unseen(f"SELECT id, ':since' AS x FROM p WHERE {where}", "duckdb") is None
 
 
@@ -194,7 +194,7 @@ def test_a_full_read_and_validate_warn_of_rows_without_a_watermark(every: int, r
     assert len(site.public().locs()) == 100
 
 
-def test_a_count_that_the_database_refuses_changes_nothing(tmp_path: Path) -> None:
+def test_a_failed_count_of_rows_without_a_watermark_does_not_fail_the_run(tmp_path: Path) -> None:
     site = Catalog(tmp_path)
     site.table("pages", 10)
     select = "SELECT id, loc, lastmod FROM pages WHERE touched >= :since COLLATE NOCASE GROUP BY id"

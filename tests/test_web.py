@@ -1,4 +1,4 @@
-"""One request, and every way in which the other side may fail it: slow, endless, broken, or hostile."""
+"""One request, and every way in which the server may fail it: slow, endless, broken, or hostile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Script = Callable[[socket.socket, str], None]
 
 
 class Raw:
-    """A server on loopback that does with a connection whatever its script says, once the request's head has come."""
+    """A server on loopback that runs its script on each connection, once the head of the request has arrived."""
 
     def __init__(self, script: Script, context: ssl.SSLContext | None = None) -> None:
         self.script = script
@@ -83,13 +83,13 @@ class Raw:
 
 
 def says(*headers: str, body: bytes = b"", status: str = "200 OK") -> Script:
-    """Answers, with a Content-Length."""
+    """Answer with a Content-Length."""
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return lambda connection, _head: connection.sendall("\r\n".join(lines).encode("latin-1") + body)
 
 
 def drips(before: bytes) -> Script:
-    """Sends the beginning, then a byte every now and then, for ever."""
+    """Send the beginning, then a byte now and then, forever."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -101,7 +101,7 @@ def drips(before: bytes) -> Script:
 
 
 def floods(before: bytes, piece: bytes) -> Script:
-    """Sends the beginning, then more and more without a pause."""
+    """Send the beginning, then more without a pause."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -112,7 +112,7 @@ def floods(before: bytes, piece: bytes) -> Script:
 
 
 def closes(before: bytes) -> Script:
-    """Sends the beginning and closes."""
+    """Send the beginning and close."""
 
     def script(connection: socket.socket, _head: str) -> None:
         connection.sendall(before)
@@ -122,7 +122,7 @@ def closes(before: bytes) -> Script:
 
 
 def is_silent(connection: socket.socket, _head: str) -> None:
-    """Listens for ever."""
+    """Never answer."""
     while connection.recv(65_536):
         pass
 
@@ -146,13 +146,13 @@ LATE: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("script", LATE.values(), ids=LATE)
-def test_an_answer_that_is_not_whole_at_the_deadline_is_none(script: Script) -> None:
+def test_a_response_that_is_incomplete_at_the_deadline_is_discarded(script: Script) -> None:
     with Raw(script) as server, pytest.raises(web.Unanswered, match="did not answer in time") as caught:
         get(server.url, seconds=0.7)
     assert caught.value.slow
 
 
-def test_a_server_that_drips_over_tls_is_cut_off_as_well() -> None:
+def test_a_slow_tls_response_ends_at_the_deadline() -> None:
     server_side, trusting = tls()
     with Raw(drips(HEAD + b"X-Long: "), server_side) as server, web.Client(trust=trusting) as client:
         with pytest.raises(web.Unanswered) as caught:
@@ -160,14 +160,14 @@ def test_a_server_that_drips_over_tls_is_cut_off_as_well() -> None:
     assert caught.value.slow
 
 
-def test_a_handshake_without_an_end_is_cut_off_before_anything_was_sent() -> None:
+def test_an_endless_tls_handshake_ends_before_the_request_is_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with pytest.raises(web.Unreachable) as caught:
             get(f"https://127.0.0.1:{listener.getsockname()[1]}", seconds=0.7)
     assert caught.value.slow
 
 
-def test_the_step_bounds_the_silence_between_two_pieces() -> None:
+def test_the_step_limits_the_time_between_two_chunks() -> None:
     with Raw(is_silent) as server, web.Client(step=0.3) as client, pytest.raises(web.Unanswered) as caught:
         client.request("GET", server.url, limit=MIB, seconds=600)
     assert caught.value.slow
@@ -185,21 +185,21 @@ def test_redirects_share_the_deadline() -> None:
 
 
 @pytest.mark.parametrize("headers", [b"", b"Content-Length: 1000000000\r\n", b"Transfer-Encoding: chunked\r\n"])
-def test_a_flood_is_cut_off_at_the_limit(headers: bytes) -> None:
+def test_a_huge_response_is_cut_off_at_the_limit(headers: bytes) -> None:
     piece = b"10000\r\n" + b"x" * 65_536 + b"\r\n" if b"chunked" in headers else b"x" * 65_536
     with Raw(floods(HEAD + headers + b"\r\n", piece)) as server:
         found = get(server.url, limit=200_000)
     assert (len(found.body), found.whole) == (200_000, False)
 
 
-def test_a_flood_of_headers_is_no_answer() -> None:
+def test_a_response_with_huge_headers_is_discarded() -> None:
     with Raw(floods(HEAD, b"X-More: xxxxxxxxxxxxxxxxxxxxxxxx\r\n" * 1000)) as server:
         with pytest.raises(web.Unanswered, match="broke off") as caught:
             get(server.url)
     assert not caught.value.slow
 
 
-def test_of_a_page_that_is_no_success_little_is_read() -> None:
+def test_only_the_beginning_of_an_error_page_is_read() -> None:
     with Raw(floods(b"HTTP/1.1 500 Oh\r\n\r\n", b"x" * 65_536)) as server:
         found = get(server.url, limit=1 << 30)
     assert (found.status, len(found.body)) == (500, MIB)
@@ -215,7 +215,7 @@ EARLY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("before", EARLY.values(), ids=EARLY)
-def test_a_server_that_closes_early_has_not_answered(before: bytes) -> None:
+def test_an_early_close_counts_as_no_answer(before: bytes) -> None:
     with Raw(closes(before)) as server, pytest.raises(web.Unanswered, match="broke off") as caught:
         get(server.url)
     assert not caught.value.slow
@@ -229,7 +229,7 @@ def test_a_gzip_bomb_is_cut_off_at_the_limit() -> None:
         assert (found.body, found.whole) == (b"\0" * MIB, False)
 
 
-def test_gzip_is_decompressed_if_it_is_whole_and_kept_if_the_caller_wants_it() -> None:
+def test_complete_gzip_is_decompressed_unless_the_caller_wants_it_raw() -> None:
     with Raw(says("Content-Encoding: GZip", body=gzip.compress(b"hello"))) as server:
         assert get(server.url).body == b"hello"
         assert gzip.decompress(get(server.url, encoded=True).body) == b"hello"
@@ -240,7 +240,7 @@ def test_gzip_is_decompressed_if_it_is_whole_and_kept_if_the_caller_wants_it() -
         assert get(server.url).coding == "br"
 
 
-def test_redirects_are_followed_as_often_as_was_asked() -> None:
+def test_redirects_are_followed_up_to_the_given_number() -> None:
     def script(connection: socket.socket, head: str) -> None:
         left = int(head.split()[1].strip("/"))
         answer = says(f"Location: {left - 1}", status="302 Found") if left else says(body=b"there")
@@ -257,7 +257,7 @@ def test_redirects_are_followed_as_often_as_was_asked() -> None:
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://shop.example/"])
-def test_a_redirect_to_what_can_t_be_asked_is_reported(location: str) -> None:
+def test_a_redirect_to_an_unsupported_address_is_reported(location: str) -> None:
     with Raw(says(f"Location: {location}", status="302 Found")) as server, pytest.raises(Refused) as caught:
         get(server.url, redirects=3)
     assert isinstance(caught.value, web.InvalidAddress)
@@ -266,12 +266,12 @@ def test_a_redirect_to_what_can_t_be_asked_is_reported(location: str) -> None:
 @pytest.mark.parametrize(
     "url", ["nothing", "ftp://shop.example/", "http://[::1", "http://shop.example:99999/", "http://"]
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(web.InvalidAddress, match="is not an http or https address"):
         get(url)
 
 
-def test_a_host_that_is_not_there_is_distinguished_from_one_that_does_not_answer() -> None:
+def test_an_unknown_host_is_distinguished_from_one_that_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(web.Unreachable, match="Connection refused") as caught:
@@ -285,13 +285,13 @@ def test_a_host_that_is_not_there_is_distinguished_from_one_that_does_not_answer
         client.request("GET", "http://shop.example/", limit=1, seconds=5)
 
 
-def test_another_address_of_the_host_is_tried_if_the_first_is_dead() -> None:
+def test_another_ip_address_of_the_host_is_tried_if_the_first_is_unreachable() -> None:
     with Raw(says(body=b"here")) as server, web.Client(resolve=lambda *_: ["127.0.0.9", "127.0.0.1"]) as client:
         found = client.request("GET", f"http://shop.test:{server.port}/", limit=10, seconds=5)
     assert found.body == b"here"
 
 
-def test_a_connection_is_used_again_until_the_other_side_closes_it() -> None:
+def test_a_connection_is_reused_until_the_server_closes_it() -> None:
     with Raw(says(body=b"a")) as server, web.Client() as client:
         for _ in range(3):
             client.request("GET", server.url, limit=10, seconds=5)
@@ -311,7 +311,7 @@ def test_a_connection_is_used_again_until_the_other_side_closes_it() -> None:
 
 
 def tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's side for 127.0.0.1 and shop.test, and a client's that trusts it."""
+    """Return a TLS context of a server for 127.0.0.1 and shop.test, and one of a client that trusts it."""
     authority = trustme.CA()
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("127.0.0.1", "shop.test").configure_cert(server)
@@ -319,7 +319,7 @@ def tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, client
 
 
-def test_a_certificate_that_is_not_trusted_is_distinguished() -> None:
+def test_an_untrusted_certificate_is_distinguished_from_other_errors() -> None:
     server_side, trusting = tls()
     with Raw(says(body=b"secure"), server_side) as server:
         with pytest.raises(web.Untrusted, match="certificate"):
@@ -331,7 +331,7 @@ def test_a_certificate_that_is_not_trusted_is_distinguished() -> None:
         assert len(server.asked) == 1
 
 
-def test_a_large_answer_over_tls_comes_whole() -> None:
+def test_a_large_tls_response_is_read_completely() -> None:
     server_side, trusting = tls()
     body = bytes(range(256)) * 20_000
     with Raw(says(body=body), server_side) as server, web.Client(trust=trusting) as client:
@@ -339,7 +339,7 @@ def test_a_large_answer_over_tls_comes_whole() -> None:
 
 
 @pytest.mark.thorough
-def test_an_address_without_the_expected_tls_is_unreachable() -> None:
+def test_a_server_without_the_expected_tls_is_unreachable() -> None:
     with Raw(says(body=b"plain")) as server, pytest.raises(web.Unreachable) as caught:
         get(server.url.replace("http://", "https://"), seconds=5)
     assert not isinstance(caught.value, web.Untrusted)
@@ -348,8 +348,8 @@ def test_an_address_without_the_expected_tls_is_unreachable() -> None:
 # --- whom it may ask ---
 
 
-def test_the_guard_judges_every_hop() -> None:
-    """127.0.0.1 plays the public net, 127.0.0.2 the private one; both reach the same server."""
+def test_every_redirect_is_checked_for_private_addresses() -> None:
+    """127.0.0.1 is the public network, 127.0.0.2 the private one; both reach the same server."""
 
     def script(connection: socket.socket, head: str) -> None:
         away = f"Location: http://intranet.test:{server.port}/secret"
@@ -373,7 +373,7 @@ def test_the_guard_judges_every_hop() -> None:
 
 
 def forwards(connection: socket.socket, head: str) -> None:
-    """A proxy: it opens a tunnel, or asks for an absolute address itself. All names are 127.0.0.1 here."""
+    """A proxy: it opens a tunnel, or requests an absolute address itself. All names are 127.0.0.1 here."""
     method, target, _ = head.splitlines()[0].split()
     port = int(target.rpartition(":")[2].partition("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as there:
@@ -385,7 +385,7 @@ def forwards(connection: socket.socket, head: str) -> None:
 
 
 def pump(one: socket.socket, other: socket.socket) -> None:
-    """Carry bytes both ways until a side closes."""
+    """Pass bytes in both directions until a side closes."""
     while True:
         ready = [side for side in (one, other) if isinstance(side, ssl.SSLSocket) and side.pending()]
         for side in ready or select.select([one, other], [], [])[0]:
@@ -416,13 +416,13 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, sec
         assert len(proxy.asked) == asked
 
 
-def test_an_address_given_as_a_number_is_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ip_address_is_requested_without_resolving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with Raw(says(body=b"direct")) as server:
         assert get(server.url).body == b"direct"
 
 
-def test_a_proxy_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_kind_of_proxy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://proxy.test:1080")
     with pytest.raises(web.Unreachable, match=r"proxy\.test is neither http:// nor https://"):
         get("http://shop.test/")
@@ -447,7 +447,7 @@ def test_a_password_in_an_address_is_sent_and_never_shown(caplog: pytest.LogCapt
     assert "HTTP Request" in caplog.text
 
 
-def test_records_of_somebody_else_s_requests_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_records_of_other_http_clients_are_not_changed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "httpx")
     with web.Client():
         logging.getLogger("httpx").info("%s", "theirs")
@@ -479,14 +479,14 @@ def test_retry_after_is_seconds_or_a_date(text: str, seconds: float | None) -> N
 
 
 @pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "410 Gone", "403 Forbidden", "503 Busy"])
-def test_a_robots_txt_is_reported_with_its_status(status: str) -> None:
+def test_an_unavailable_robots_txt_is_reported_with_its_status(status: str) -> None:
     with Raw(says(body=b"User-agent: *\n", status=status)) as server:
         answer = web.public_robots(server.url)
     assert (answer.status, answer.body) == (int(status[:3]), b"User-agent: *\n")
     assert "GET /robots.txt " in server.asked[0]
 
 
-def test_an_invalid_robots_txt_is_reported_by_what_was_wrong() -> None:
+def test_an_invalid_robots_txt_is_reported_with_the_problem() -> None:
     with Raw(floods(HEAD + b"\r\n", b"#" * 65_536)) as server, pytest.raises(web.TooLarge):
         web.public_robots(server.url)
     with Raw(drips(HEAD + b"\r\n")) as server, pytest.raises(Unavailable) as late:
@@ -506,7 +506,7 @@ def test_an_invalid_robots_txt_is_reported_by_what_was_wrong() -> None:
 # --- interruptions ---
 
 
-def test_a_client_that_is_stopped_ends_what_is_under_way_in_other_threads() -> None:
+def test_stopping_a_client_ends_requests_in_other_threads() -> None:
     with Raw(drips(HEAD + b"X-Long: ")) as server, web.Client() as client, ThreadPoolExecutor(2) as pool:
         asking = pool.submit(client.request, "GET", server.url, limit=10, seconds=600)
         sleeping = pool.submit(client.sleep, 600)
@@ -554,7 +554,7 @@ def test_a_signal_ends_a_wait_long_before_its_deadline(wait: str, how: signal.Si
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_check_in_several_threads_ends_when_it_is_interrupted(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_check_with_several_threads_ends_when_it_is_interrupted(tmp_path: Path, how: signal.Signals) -> None:
     with Raw(drips(HEAD + b"X-Long: ")) as server:
         child = process("check", server.url, "--no-robots", "--jobs", "3", cwd=tmp_path)
         with child:
@@ -563,8 +563,8 @@ def test_a_check_in_several_threads_ends_when_it_is_interrupted(tmp_path: Path, 
             assert child.wait(timeout=30) == 130
 
 
-def test_a_signal_that_another_thread_takes_ends_the_sleep_of_the_main_thread() -> None:
-    """Nothing wakes the main thread then: it has to look."""
+def test_a_signal_handled_by_another_thread_ends_the_sleep_of_the_main_thread() -> None:
+    """Nothing wakes the main thread then: it has to poll."""
     program = """
 import os, signal, threading, time
 from sitemap_etl.web.network import Waits

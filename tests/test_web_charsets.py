@@ -1,4 +1,4 @@
-"""Encodings: those of the web are known by their labels, and no other codec of Python's is ever run."""
+"""Encodings: those of the web are recognized by their labels, and no other Python codec is ever used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sitemap_etl.web import charset_of, codec_of, decoded
         ("us-ascii", "a"),
     ],
 )
-def test_an_encoding_of_the_web_is_decoded(label: str, text: str) -> None:
+def test_every_encoding_of_the_web_standard_is_decoded(label: str, text: str) -> None:
     assert decoded(text.encode(label), label) == text
 
 
@@ -51,11 +51,11 @@ def test_an_encoding_of_the_web_is_decoded(label: str, text: str) -> None:
         ("\tUTF8 ", b"\xc3\xa4", "ä"),
     ],
 )
-def test_a_label_means_what_it_means_to_browsers(label: str, data: bytes, text: str) -> None:
+def test_encoding_labels_are_read_as_by_browsers(label: str, data: bytes, text: str) -> None:
     assert decoded(data, label) == text
 
 
-def test_every_label_of_the_standard_has_an_encoding_except_those_that_no_text_is_written_in() -> None:
+def test_every_label_of_the_standard_except_non_text_ones_has_an_encoding() -> None:
     without = {label for label in LABELS if codec_of(label) is None}
     assert without == {label for label, name in LABELS.items() if name in ("replacement", "x-user-defined")}
     assert all(codecs.lookup(codec_of(label) or "") for label in LABELS.keys() - without)
@@ -81,7 +81,7 @@ def test_every_label_of_the_standard_has_an_encoding_except_those_that_no_text_i
         "ü",
     ],
 )
-def test_any_other_codec_is_unknown(label: str) -> None:
+def test_other_python_codecs_are_unknown(label: str) -> None:
     assert codec_of(label) is None
     assert decoded(b"a-b", label) is None
 
@@ -98,5 +98,5 @@ def test_any_other_codec_is_unknown(label: str) -> None:
         ("charset=latin1", ""),
     ],
 )
-def test_the_charset_of_a_content_type(content_type: str, wanted: str) -> None:
+def test_the_charset_of_a_content_type_is_parsed(content_type: str, wanted: str) -> None:
     assert charset_of(content_type) == wanted

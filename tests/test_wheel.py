@@ -101,7 +101,7 @@ def test_a_damaged_library_of_the_wheel_is_not_loaded(installed: Path) -> None:
     assert not are_loaded(installed)
 
 
-def test_a_library_of_another_source_is_not_loaded(installed: Path) -> None:
+def test_a_kernel_library_compiled_from_another_source_is_not_loaded(installed: Path) -> None:
     with (installed / "sitemap_etl" / "kernels" / "kernels.c").open("a") as source:
         source.write("/* of another release */\n")
     assert not are_loaded(installed)

@@ -1,4 +1,4 @@
-"""300 wild cells of dates are read as a plain reading of the rules reads them."""
+"""300 real-world values of dates are read like by a plain implementation of the rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORM = re.compile(
 
 
 def plainly(text: str) -> tuple[str | None, str | None]:  # noqa: PLR0911 - a reading from top to bottom
-    """The lastmod of a cell, and why it has none."""
+    """Return the lastmod of a cell, and why it has none."""
     text = text.strip(" \t\n\v\f\r")
     if not text:
         return None, None
@@ -154,7 +154,7 @@ WORDS = [
 
 
 def wild(seed: int) -> list[str]:
-    """300 cells of a seed: most are dates with a mark, or a part that belongs to another form."""
+    """Return 300 cells of a seed: most are dates with a change, or a part in another format."""
     drawn = random.Random(seed)
     cells = []
     for _ in range(300):
@@ -169,7 +169,7 @@ def wild(seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_wild_cells_agree_with_a_plain_reading(seed: int) -> None:
+def test_real_world_dates_are_read_like_a_plain_implementation(seed: int) -> None:
     cells = wild(seed)
     tally = Tally()
     found = lastmod.moments(pa.array(cells), name="updated", timezone="Europe/Berlin", read_at=READ_AT, tally=tally)

@@ -1,4 +1,4 @@
-"""Words that readers stumbled over are nowhere that a reader looks: messages, help, the report, documentation."""
+"""Discouraged words are in no text for readers: messages, help, the report, documentation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ KEYS = re.compile(rf"`[a-z_.\[\]]*\b({'|'.join(sorted(NAMES))})`")
 
 
 def shown(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a module that are no documentation of code: messages, help texts, words of the report."""
+    """Return the texts of a module other than documentation of code: messages, help, texts of the report."""
     tree = ast.parse(path.read_text("utf-8"))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     commands = path.parent.name in ("cli", "dags")
@@ -91,12 +91,12 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 @cache
 def texts() -> list[tuple[str, str]]:
-    """Return the place and the text of everything that readers see. They are read once, and not at import."""
+    """Return place and text of everything that readers see. They are read once, and not at import."""
     return list(_texts())
 
 
 @pytest.mark.parametrize("words", GIVEN_UP)
-def test_no_reader_meets_words_that_were_given_up(words: str) -> None:
+def test_texts_for_readers_contain_no_retired_words(words: str) -> None:
     pattern = re.compile(words, re.IGNORECASE | re.MULTILINE)
     found = [f"{where}: {text[:120]}" for where, text in texts() if pattern.search(text)]
     assert found == []
@@ -116,7 +116,7 @@ def test_no_text_of_the_package_points_to_a_file_that_a_wheel_does_not_contain()
     assert [(where, text) for where, text in shown_texts if ONLY_IN_THE_REPOSITORY.search(text)] == []
 
 
-def test_the_texts_are_found() -> None:
+def test_texts_for_readers_are_found_in_the_code() -> None:
     assert len(texts()) > 5_000
     assert any("is a site file, not a sitemap. To check it: " in text for _, text in texts())
 
@@ -156,7 +156,7 @@ def prose() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", DECODED)
-def test_no_docstring_comment_or_message_has_a_form_that_had_to_be_decoded(name: str) -> None:
+def test_no_docstring_comment_or_message_has_a_discouraged_phrase(name: str) -> None:
     pattern = re.compile(DECODED[name], re.MULTILINE)
     assert [
         f"{where}: {found[0]}: {text[:160]}"

@@ -1,4 +1,4 @@
-"""Hard cases of URLs, as (input, what it becomes or why it is rejected).
+"""Hard cases of URLs, as (input, its canonical form or the reason why it is rejected).
 
 The site is https://shop.example; http://shop.example and https://www.shop.example are the same site.
 """

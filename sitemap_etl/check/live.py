@@ -20,12 +20,10 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.crawl import Progress
 from sitemap_etl.check.fetch import AGENT, Fetcher
-from sitemap_etl.check.memory import Memory
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Drawn, Reading
 from sitemap_etl.check.report import Example, Finding, Visited, shown
 from sitemap_etl.dates import DAY, instant
-from sitemap_etl.errors import ConfigError
 from sitemap_etl.pages import CRAWLERS, FAULTS, OURSELVES, Agent, Share, Visit, Visitor, is_refusal, sampled
 from sitemap_etl.urls import origin
 from sitemap_etl.web import REDIRECTS, Client, Stopped, WebError
@@ -63,13 +61,10 @@ class Live:
     `most`: pages of all files together.
     """
 
-    def __init__(self, options: Options, now: datetime, *, most: int = _MOST) -> None:
+    def __init__(self, options: Options, *, most: int = _MOST) -> None:
         self._most = most
         self._options = options
-        self._now = int(now.timestamp())
         self._agent = OURSELVES if options.crawler is None else CRAWLERS[options.crawler]
-        self.unwritten = ""
-        self._memory = None if options.state is None else Memory.read(options.state)
         self._files: list[_File] = []
         self._each = options.pages
         self._left_out: list[str] = []
@@ -129,7 +124,6 @@ class Live:
                     seed=self._options.seed,
                     sent=fetcher.sent,
                     redact=fetcher.redacted,
-                    known={} if self._memory is None else {url: seen.own for url, seen in self._memory.pages.items()},
                 )
                 with closing(visitor.visits(urls, seconds)) as visits:
                     for visit in visits:
@@ -154,8 +148,6 @@ class Live:
         if self._left_out:
             detail = f"a sample has at most {self._most:,} pages; {len(self._left_out):,} files have none of them"
             self.findings.append(Finding("page-not-visited", self._left_out[0], detail=detail))
-        if self._memory is not None:
-            self._remember(self._memory)
 
     def _guarded(self, *, asked: bool, public: bool, is_public: Callable[[str], bool]) -> bool:
         """Return True if private addresses must not be requested. For local files, `at` decides."""
@@ -205,36 +197,13 @@ class Live:
         """Yield the pages that contradict their lastmod, and how."""
         days = Counter(visit.modified // DAY for _, visit in seen if visit.modified is not None)
         for page, visit in seen:
-            if page.dated is None:
+            if page.dated is None or visit.modified is None:
                 continue
-            said = self._since(visit, *page.dated)
-            if not said and visit.modified is not None:
-                # A day that most pages share is that of a build or an upload, which says nothing of single pages.
-                shared = days.total() >= _FEW and 2 * days[visit.modified // DAY] > days.total()
-                said = "" if shared else _apart(visit.modified, *page.dated)
+            # A day that most pages share is that of a build or an upload, which says nothing of single pages.
+            shared = days.total() >= _FEW and 2 * days[visit.modified // DAY] > days.total()
+            said = "" if shared else _apart(visit.modified, *page.dated)
             if said:
                 yield (page, visit), said
-
-    def _since(self, visit: Visit, begin: int, end: int) -> str:
-        """Return the contradiction between a page and its lastmod since the last check."""
-        before = None if self._memory is None else self._memory.pages.get(visit.url)
-        if before is None or not visit.all:
-            return ""
-        if begin > before.at and visit.all == before.all:
-            return f"lastmod {_text(begin)}, but the page says what it said at {_text(before.at)}"
-        if end < before.at and visit.own and visit.own != before.own:
-            return f"lastmod {_text(begin)}, but the page says something else than at {_text(before.at)}"
-        return ""
-
-    def _remember(self, memory: Memory) -> None:
-        for file in self._files:
-            for page, visit in file.seen:
-                if page.dated is not None and visit.judged and visit.all:
-                    memory.keep(visit.url, visit.own, visit.all, self._now)
-        try:
-            memory.write()
-        except ConfigError as error:  # earlier findings stay
-            self.unwritten = str(error)
 
     # --- crawlers ---
 

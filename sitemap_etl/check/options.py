@@ -69,7 +69,6 @@ class Options(Frozen):
     pages: pages of each file to visit.
     pages_budget: seconds for all visits.
     seed: seed of the samples of pages.
-    state: a file with the content hashes of visited pages, for the next check.
     crawler: a crawler to imitate, a key of `pages.CRAWLERS`, or None.
     now: the moment for judging dates (with a zone); None is the clock.
     open_s3: opens an `s3://bucket/prefix` address.
@@ -93,7 +92,6 @@ class Options(Frozen):
     pages: int = 0
     pages_budget: float = 600.0
     seed: int = 0
-    state: Path | None = None
     crawler: str | None = None
     now: datetime | None = None
     open_s3: Callable[[str], Objects] | None = None
@@ -142,7 +140,5 @@ class Options(Frozen):
             yield f"pages: expected 0 or more, got {self.pages}"
         if not 0 < self.pages_budget < math.inf:
             yield f"pages_budget: expected seconds, more than 0, got {self.pages_budget}"
-        if self.state is not None and not self.pages:
-            yield "state: it remembers pages that were visited; say how many to visit with pages"
         if self.user_agent is not None and self.crawler is not None:
             yield "crawler: it has a User-Agent of its own, so there can be no user_agent beside it"

@@ -199,7 +199,6 @@ class Report:
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found. `pages`: those that were visited.
     `ended`: why it ended before all files were read, "" if it did not; `interrupted`: by Ctrl-C or a signal.
-    `unwritten`: why the file of `--state` could not be written, "" if it was.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -213,7 +212,6 @@ class Report:
     """Sentences on the way from a home page to its sitemaps."""
     ended: str = ""
     interrupted: bool = False
-    unwritten: str = ""
 
     def sort(self) -> None:
         """Sort the findings: worst first, then by file and line. The same input gives the same report."""

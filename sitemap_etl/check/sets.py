@@ -75,13 +75,13 @@ def check(
     return report
 
 
-def _live(options: Options, now: datetime) -> Live | None:
+def _live(options: Options) -> Live | None:
     """Return the visitor of pages and crawlers, or None if it is not needed. It imports the HTTP client."""
     if not options.pages and options.crawler is None:
         return None
     from sitemap_etl.check.live import Live
 
-    return Live(options, now)
+    return Live(options)
 
 
 def _as_crawler(options: Options) -> Options:
@@ -110,7 +110,7 @@ class _Check:
         self.listed = listed
         self.fetcher = fetcher
         self.now = options.now or datetime.now(UTC)
-        self.live = _live(options, self.now)
+        self.live = _live(options)
         self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _stage, _done, _known: None))
         self.rules = HostRules(
             self._fetch_robots if options.robots else None, self.crawl.asked, self.live.token if self.live else "*"
@@ -222,7 +222,6 @@ class _Check:
         if self.live is not None:
             report.findings += self.live.findings
             report.pages = self.live.visited
-            report.unwritten = self.live.unwritten
         report.sort()
 
     def _across(self, readings: list[Reading]) -> list[Finding]:

@@ -43,12 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             code = run(given)
     except KeyboardInterrupt:  # before there was anything to interrupt
         code = _ended(given, "Interrupted. Nothing was done.", "interrupted", 130)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the exit code says that it is a defect
+        from sitemap_etl.errors import defect
         from sitemap_etl.memory import ran_out
 
-        if not ran_out(error):
-            raise
-        code = _ended(given, "Out of memory. Nothing was done.", "machine", 3)
+        if ran_out(error):
+            code = _ended(given, "Out of memory. Nothing was done.", "machine", 3)
+        else:
+            sys.excepthook(type(error), error, error.__traceback__)
+            code = _ended(given, defect(error), "defect", 70)
     finally:
         signal.signal(signal.SIGTERM, before)
         atexit.unregister(_end)

@@ -6,6 +6,7 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from sitemap_etl.errors import MachineError, SitemapEtlError
 from sitemap_etl.memory import limit_in_words
@@ -32,16 +33,25 @@ def report(number: int, trail: Trail) -> int:
 
 
 def _words(number: int, trail: Trail) -> str:
-    died = f"The process of the run was killed by {signal.Signals(number).name}"
+    died = f"The process of the run was killed by {_name(number)}"
     if trail.files:
         died += f" while it read {' and '.join(dict.fromkeys(trail.files))}"
     elif trail.last is not None:
         died += f". The file opened last was {trail.last}"
     if number == signal.SIGKILL:
         then = "The machine probably ran out of memory: run again with --jobs 1, or with more memory"
-    else:
+    elif number in _CRASHES:
         then = f"A library crashed: {'check that file, and run' if trail.files else 'run'} again"
+    else:
+        then = "The next run continues from there"
     return f"{died}. {then}{limit_in_words()}"
+
+
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _record(site_file: Path, trail: Trail, error: MachineError) -> None:

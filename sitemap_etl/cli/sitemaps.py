@@ -116,9 +116,6 @@ class Crawler(StrEnum):
 @_pages("--pages", type=Number(0, whole=True), metavar="N", help="Visit up to N pages of each sitemap (default: 0).")
 @_pages("--pages-budget", type=Number(1), metavar="SECONDS", help="Time limit for all these visits (default: 600).")
 @_pages("--seed", type=Number(whole=True), metavar="N", help="Another number visits other pages (default: 0).")
-@_pages(
-    "--state", type=File(), metavar="FILE", help="Compare the pages with those of the last check (default: no file)."
-)
 @_findings(
     "--fail-on",
     type=OneOf(Severity),
@@ -199,7 +196,6 @@ def check(
     pages: int | None,
     pages_budget: float | None,
     seed: int | None,
-    state: Path | None,
     fail_on: Severity,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -256,7 +252,6 @@ def check(
         follow=follow,
         robots=robots,
         allow_private=allow_private,
-        state=state,
         crawler=None if crawler is None else crawler.value,
         now=moment(now),
         headers=tuple(_header(text) for text in header),
@@ -282,9 +277,6 @@ def check(
     errors = {finding.code for finding in report.new if finding.severity == "error"}
     if code == Refused.exit_code and errors and errors <= _MAY_PASS:
         code = Unavailable.exit_code
-    if report.unwritten:
-        put_error(report.unwritten)
-        code = code or ConfigError.exit_code
     if form is Format.text:
         render_table(report, console(), by_file=by_file, examples=shown)
         sys.stdout.flush()

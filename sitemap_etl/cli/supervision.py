@@ -35,9 +35,11 @@ def supervise() -> int | None:
     note, parent = os.memfd_create("trail"), os.getpid()
     waited = {*_PASSED_ON, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    ends = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, no exit status is left
     child = os.fork()
     if child == 0:
         _begin(note, parent)
+        signal.signal(signal.SIGCHLD, ends)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return None
     code = os.waitstatus_to_exitcode(_wait(child, waited))

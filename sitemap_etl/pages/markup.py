@@ -8,9 +8,7 @@ closing tag searches them. This bounds its work on broken markup.
 from __future__ import annotations
 
 import codecs
-import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final
@@ -44,7 +42,6 @@ class Markup:
     refresh: the address to which it redirects browsers.
     words: its text, without the words in `around`.
     around: the words in its navigation, header, footer, sidebars and forms.
-    refers: addresses of its links and images.
     """
 
     robots: list[tuple[str, str]] = field(default_factory=list)
@@ -54,17 +51,6 @@ class Markup:
     title: str = ""
     words: list[str] = field(default_factory=list)
     around: list[str] = field(default_factory=list)
-    refers: list[str] = field(default_factory=list)
-
-    @property
-    def own(self) -> str:
-        """A hash of the page's own content: title and words."""
-        return _digest([self.title, *self.words])
-
-    @property
-    def all(self) -> str:
-        """A hash of everything that a reader sees: all words, links and images."""
-        return _digest([self.title, *self.words, "\0", *self.around, "\0", *self.refers])
 
     def shingles(self, without: frozenset[str]) -> frozenset[tuple[str, ...]]:
         """Return all runs of neighboring words on the page, without the words in `without`."""
@@ -75,10 +61,6 @@ class Markup:
 def words_of(text: str) -> list[str]:
     """Return the words of a text in lower case."""
     return [found.lower() for found in _WORD.findall(text)]
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return hashlib.blake2b("\n".join(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def read_markup(body: bytes, content_type: str) -> Markup:
@@ -166,8 +148,6 @@ class _Reader(HTMLParser):
             self._meta(values)
         elif tag == "link":
             self._link(values)
-        elif tag in ("a", "img"):
-            self._refer(values.get("href", "") or values.get("src", ""))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -205,7 +185,3 @@ class _Reader(HTMLParser):
         wanted = "canonical" in values.get("rel", "").lower().split() and not self._body
         if wanted and values.get("href", "").strip() and len(self.found.canonicals) < _VALUES:
             self.found.canonicals.append(values["href"].strip())
-
-    def _refer(self, address: str) -> None:
-        if address and len(self.found.refers) < _WORDS:
-            self.found.refers.append(address[:2_048])

@@ -70,8 +70,7 @@ class Visit(Frozen):
 
     `faults`: why it should not be listed. `unknown`: why that can't be said. `skipped`: there was no time left to ask.
     `crawler`: the crawler that is imitated was refused, and we ourselves were not.
-    `modified`: by its Last-Modified, in epoch seconds. `own` and `all`: hashes of what it says, "" if it was not
-    read to its end; `own` also if it says something else each time.
+    `modified`: by its Last-Modified, in epoch seconds.
     """
 
     url: str
@@ -80,8 +79,6 @@ class Visit(Frozen):
     skipped: bool = False
     crawler: str = ""
     modified: int | None = None
-    own: str = ""
-    all: str = ""
 
     @property
     def judged(self) -> bool:
@@ -138,9 +135,8 @@ class Visitor:
     """Visitor of pages, with threads of its own. Only one thread can use it.
 
     `delay`: seconds between the requests to a host. `abreast`: parallel visits of a host. `jobs`: of all hosts.
-    `guarded`: don't request private addresses. `seed`: for the missing addresses that are tried. `known`: page → its
-    earlier hash (`Visit.own`); a page with another hash is requested twice. `sent`: headers for an address, besides
-    the User-Agent. `redact`: removes their secrets from messages.
+    `guarded`: don't request private addresses. `seed`: for the missing addresses that are tried. `sent`: headers for an
+    address, besides the User-Agent. `redact`: removes their secrets from messages.
     """
 
     def __init__(
@@ -153,7 +149,6 @@ class Visitor:
         jobs: int = 4,
         guarded: bool = False,
         seed: int = 0,
-        known: Mapping[str, str] | None = None,
         sent: Callable[[str], Mapping[str, str]] = lambda _url: {},
         redact: Callable[[str], str] = str,
     ) -> None:
@@ -166,7 +161,6 @@ class Visitor:
         self._jobs = jobs
         self._guarded = guarded
         self._seed = seed
-        self._known = known or {}
         self._sent = sent
         self._redact = redact
         self._hosts: dict[str, _Host] = {}
@@ -262,8 +256,6 @@ class Visitor:
             missing = self._missing(host, url)
             if missing is not None and says_the_same(page, missing[1], url, missing[0]):
                 faults.append(Fault("soft-404", f"{missing[0]} answers with much the same page"))
-            if found.whole:
-                visit = replace(visit, own=self._lasting(host, url, page), all=page.all)
         kinds = {fault.kind: fault for fault in reversed(faults)}  # what headers and markup both say is said once
         return replace(visit, faults=tuple(reversed(kinds.values())))
 
@@ -320,15 +312,6 @@ class Visitor:
                     with contextlib.suppress(_Unknown):
                         host.refuses = is_refusal(self._ask(host, "GET", home, limit=0).status)
             return host.refuses
-
-    def _lasting(self, host: _Host, url: str, page: Markup) -> str:
-        """Return the hash of a page's content, or "" if its content differs at each request."""
-        known = self._known.get(url)
-        if known and known != page.own:
-            again = self._again(host, "GET", url)
-            if read_markup(again.body, again.headers.get("content-type", "")).own != page.own:
-                return ""
-        return page.own
 
     def _missing(self, host: _Host, url: str) -> tuple[str, Markup] | None:
         """Return a nonexistent address in the page's folder with its page, or None if it does not answer with one."""

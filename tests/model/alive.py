@@ -1,4 +1,4 @@
-"""What a visitor finds on the pages of these sites: decided by their addresses, so that the model knows it too."""
+"""The responses of the pages of these sites. They depend on the URLs alone, so that the model knows them too."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from sitemap_etl.pages import Fault, Visit
 
 
 def is_bad(loc: str) -> bool:
-    """Every ninth page or so is gone."""
+    """Return True for about every ninth page, which is missing."""
     return zlib.crc32(loc.encode()) % 9 == 0
 
 
 def is_unknown(loc: str) -> bool:
-    """As many don't answer."""
+    """Return True for about as many pages, which don't answer."""
     return zlib.crc32(loc.encode()) % 9 == 1
 
 
 def visits(urls: Sequence[str], _seconds: float) -> Iterator[Visit]:
-    """The visits of an `Environment`, the last page first: they come in any order."""
+    """Return the visits for an `Environment`, the last page first: results can have any order."""
     for loc in reversed(urls):
         if is_unknown(loc):
             yield Visit(loc, unknown="status 503")

@@ -1,7 +1,7 @@
-"""A run in a process of its own: it can be stopped and killed anywhere, and its files can fail it.
+"""A run in a process of its own that can be stopped and killed anywhere, and whose file operations can fail.
 
-The processes are forked from one that has everything imported, so a run costs what it does. A run tells through a pipe
-of every write before it happens, of every moment at which the public set was not as it has to be, and how it ended.
+The processes are forked from one that has imported everything, so a run is cheap. Through a pipe, a run reports every
+write before it happens, every moment at which the public files were invalid, and its result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALLS = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "o
 
 @dataclass
 class Done:
-    """How a run ended: with a summary, with an error (`code`: of the command; `defect`: its traceback), or killed."""
+    """Result of a run: a summary, an error (`code`: exit code of the command; `defect`: its traceback), or killed."""
 
     summary: dict[str, Any] | None = None
     error: str = ""
@@ -58,7 +58,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Task:
-    """What to run: the site file, `run`, `publish` or `roll_back` with its arguments and options; then the engines."""
+    """The order to a process: site file, `run`, `publish` or `roll_back` with arguments and options, engines."""
 
     path: Path
     act: str
@@ -68,7 +68,7 @@ class Task:
 
 
 def perform(task: Task, environment: Environment) -> Done:
-    """Do it in this process, and tell how it ended as the command would."""
+    """Run it in this process, and report the result as the command would."""
     try:
         site = load(task.path, environ=environment.environ)
         finished = _ACTS[task.act](site, environment, *task.arguments, **task.options)
@@ -132,10 +132,10 @@ def variables(changes: Mapping[str, str]) -> Iterator[None]:
 class Trouble:
     """What happens to a run, and when.
 
-    `kill`, `stop`: at the `at`-th write from the first whose address has `since` in it on, just `before` it or after.
-    `kill at a call`, `fail a call`: at the `at`-th call, from that write on, that opens, names or lists a file of the
-    site, the latter for so many `times`, with the `error` number. `short files`: no file can grow past `at` bytes.
-    `kill at a moment`: so many `seconds` after its start. `requests fail`: outside of the process.
+    `kill`, `stop`: at the `at`-th write, counted from the first whose address contains `since`, `before` it or
+    after. `kill at a call`, `fail a call`: from that write on, at the `at`-th call that opens, names or lists a
+    file of the site; the latter `times` times, with the `error` number. `short files`: no file can grow beyond `at`
+    bytes. `kill at a moment`: this many `seconds` after its start. `requests fail`: caused outside of the process.
     """
 
     how: str = "nothing"
@@ -152,7 +152,7 @@ class Trouble:
 
 
 def processes() -> ForkServerContext:
-    """Where processes come from that begin with everything imported."""
+    """Starts processes that have everything imported."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.model.preloaded"])
     return context
@@ -167,7 +167,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """Everything that the process has to know. `time`: the file that has the time of the store."""
+    """The order to a process. `time`: the file with the time of the store."""
 
     task: Task
     folder: Path
@@ -183,7 +183,7 @@ class Order:
 
 
 class Running:
-    """A run in a process of its own. `writes`: the addresses written so far; `stopped`: it stands still."""
+    """A run in a process of its own. `writes`: addresses written so far; `stopped`: the process is stopped."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
@@ -200,7 +200,7 @@ class Running:
         theirs.close()
 
     def wait(self) -> bool:
-        """Wait until it stands still or has ended; gives whether it stands still."""
+        """Wait until it is stopped or has ended; return whether it is stopped."""
         timer: threading.Timer | None = None
         while not self.stopped:
             if not self._pipe.poll(SECONDS):
@@ -230,13 +230,13 @@ class Running:
         return self.stopped
 
     def go_on(self) -> None:
-        """Let it go on from where it stands still."""
+        """Continue after a stop."""
         self.stopped = False
         assert self.process.pid is not None
         os.kill(self.process.pid, signal.SIGCONT)
 
     def end(self) -> Done:
-        """Wait for its end. Raises AssertionError where it saw what must not be, or ended as no run may."""
+        """Wait for its end. Raises AssertionError if it reported an invalid state or had an impossible result."""
         self.wait()
         self.process.join()
         self._pipe.close()
@@ -257,7 +257,7 @@ class Running:
 
 
 class _Tell:
-    """What it says, one word at a time."""
+    """Read the messages of the process, one at a time."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -269,10 +269,10 @@ class _Tell:
 
 
 class _Watched(Clocked):
-    """Storages that tell of every write, and look at the public set after each that touches it.
+    """Storages that report every write, and verify the public files after each write to them.
 
-    Writes happen one at a time, those of several processes that touch the public set too: so what is looked at is what
-    was there at one moment.
+    Writes happen one at a time, even those of several processes to the public files, so the verified state existed
+    at one moment.
     """
 
     def __init__(self, order: Order, tell: _Tell) -> None:
@@ -291,7 +291,7 @@ class _Watched(Clocked):
 
     @time.setter
     def time(self, _moment: datetime) -> None:
-        """The time is the one of all processes."""
+        """Use the same time in all processes."""
 
     def write(self, url: str, act: Callable[[], Any]) -> Any:
         trouble = self.order.trouble
@@ -343,7 +343,7 @@ class _Watched(Clocked):
 
 
 class _Calls:
-    """Calls of the system that are about files of the site: the n-th kills, or fails."""
+    """Calls of the operating system for files of the site: the n-th kills the process, or fails."""
 
     def __init__(self, order: Order, watched: _Watched) -> None:
         self.trouble = order.trouble

@@ -1,4 +1,4 @@
-"""Damage: an object of the state is changed, cut or lost; the next run refuses it by name, or does without."""
+"""Damage: an object of the state is changed, cut or lost; the next run names it and refuses, or works without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Damage(Trial):
             self.good_night()
 
     def _object(self) -> Path | None:
-        """An object of the state: each kind as likely as the others."""
+        """Choose an object of the state: each kind is equally likely."""
         work = self.world.folder / "work"
         kinds: dict[str, list[Path]] = {}
         for path in sorted(work.rglob("*")):
@@ -75,7 +75,7 @@ class Damage(Trial):
         self.answer(asked, done, troubled=True)
 
     def _repaired(self) -> bool:
-        """Whether the state could be repaired, rather than the object restored."""
+        """Return whether the state could be repaired; else the object is restored."""
         if self.dice.random() < 0.3:
             return False
         sound = verify_state(self.world.site.load(), self.world.site.environment, repair=True).sound
@@ -85,9 +85,9 @@ class Damage(Trial):
         return sound
 
     def _went_back(self) -> None:
-        """Count from an older set if the repair went back to it, as it does if the manifest of the last one is lost.
+        """Compare with an older release if the repair returned to it, as it does if the last manifest is lost.
 
-        What is public stays. The next run publishes it once more, as changes to the older set.
+        The public files stay. The next run publishes them again, as changes to the older release.
         """
         run_id = self.world.current()
         older = [each for each in self.model.sets if each.run_id == run_id]
@@ -102,7 +102,7 @@ class Damage(Trial):
 
 
 def _kind(path: Path, work: Path) -> str:
-    """The kind of an object, by its folder or the begin of its name."""
+    """Return the kind of an object, from its folder or the beginning of its name."""
     parts = path.relative_to(work).parts[1:]  # the first is the site's name
     if parts[0] != "state":
         return parts[0]

@@ -1,4 +1,4 @@
-"""What may happen between two nights: the sources are edited, the site file is, an engine goes and comes back."""
+"""Events between two runs: changed sources, a changed site file, an engine that fails or recovers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CELLS: dict[str, list[Any]] = {
 
 
 class Edits:
-    """A site whose sources and rules change. `edited`: since the last run that was published or found nothing to do."""
+    """A site whose sources and rules change. `edited`: since the last run that was published or unchanged."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -121,13 +121,13 @@ class Edits:
         row["touched"] = stamp(self.world.now)
 
     def add(self, at: int, numbers: set[int], how: str) -> None:
-        """New rows, some of pages that are there already: in this section or in another."""
+        """Add rows, some of pages that exist already: in this section or in another."""
         spec = self._spec(at)
         for number in sorted(numbers):
             spec.rows.append(self.world.row(number, how))
 
     def edit(self, at: int, numbers: set[int], column: str, dice: random.Random) -> None:
-        """New values. Rows of one page stay alike in what places them in a cluster."""
+        """Change values. Rows of the same page keep equal values for clusters."""
         spec = self._spec(at)
         value = dice.choice(CELLS[column])
         pages = {row["loc"].page for row in self._rows(spec, numbers)}
@@ -136,7 +136,7 @@ class Edits:
                 self._touch(row, **{column: value})
 
     def date(self, at: int, numbers: set[int], column: str, dice: random.Random) -> None:
-        """New dates: of now, of long ago, in the future, and what is none."""
+        """Set other dates: current, old, future and invalid ones."""
         now = self.world.now
         choices = [
             f"{now:%Y-%m-%d}",
@@ -155,7 +155,7 @@ class Edits:
             self._touch(row, **{column: value})
 
     def swap(self, at: int, numbers: set[int], column: str) -> None:
-        """Two rows exchange a value, so that the section has the same values as before."""
+        """Exchange a value between two rows, so that the section has the same values as before."""
         rows = [row for row in self._rows(self._spec(at), numbers) if row.get("gone") is None][:2]
         if len(rows) == 2:
             one, other = rows
@@ -168,12 +168,12 @@ class Edits:
             self._touch(row, local=stamp(self.world.now - timedelta(hours=hours)))
 
     def touch(self, at: int, numbers: set[int]) -> None:
-        """The watermark moves, nothing else does."""
+        """Change only the watermark."""
         for row in self._rows(self._spec(at), numbers):
             self._touch(row)
 
     def rename(self, at: int, numbers: set[int], to: int) -> None:
-        """The same keys, other pages."""
+        """Change the pages of existing keys."""
         spec = self._spec(at)
         for step, row in enumerate(self._rows(spec, numbers)):
             number = (to + step) % PAGES
@@ -187,7 +187,7 @@ class Edits:
                 self._touch(row, loc=spell(by_page[row["loc"].page], how, self.world.origin))
 
     def move(self, at: int, to: int, numbers: set[int], stay: bool) -> None:
-        """Rows go over to another section; with `stay`, both have them."""
+        """Move rows to another section; with `stay`, both have them."""
         left, right = self._spec(at), self._spec(to)
         rows = self._rows(left, numbers)
         if left is right:
@@ -200,7 +200,7 @@ class Edits:
             left.rows = [row for row in left.rows if not any(row is each for each in rows)]
 
     def double(self, at: int, numbers: set[int], column: str) -> None:
-        """A second row for a page, another in one column."""
+        """Add a second row for a page, different in one column."""
         spec = self._spec(at)
         for row in self._rows(spec, numbers):
             value = "2021-01-04" if column == "updated" else CELLS[column][2]
@@ -218,13 +218,13 @@ class Edits:
             self._touch(row, gone=gone)
 
     def spoil(self, at: int, text: str) -> None:
-        """A row that can't be listed."""
+        """Add a row that can't be listed."""
         row = self.world.row(1)
         row["loc"] = type(row["loc"])(text, reason=BROKEN[text])
         self._spec(at).rows.append(row)
 
     def shuffle(self, at: int, seed: int, parts: int) -> None:
-        """Another order, other splits: nothing that anybody may see."""
+        """Change the order and the splits: nothing that is visible."""
         edited = self.edited
         spec = self._spec(at)
         random.Random(seed).shuffle(spec.rows)
@@ -238,7 +238,7 @@ class Edits:
         self._set(spec, key, dice.choice(RULES[key]))
 
     def column(self, at: int, name: str) -> None:
-        """The source has a column more or less."""
+        """Add or remove a column of the source."""
         self._spec(at).contract ^= {name}
 
     def urls(self, urls: dict[str, Any], robots: list[str]) -> None:
@@ -260,14 +260,14 @@ class Edits:
             del self.world.specs[name]
 
     def reorder(self, seed: int) -> None:
-        """Which section comes first decides who lists a page that two have."""
+        """Change the order of sections, which decides who lists a shared page."""
         self.edited = True
         specs = list(self.world.specs.items())
         random.Random(seed).shuffle(specs)
         self.world.specs = dict(specs)
 
     def break_source(self, at: int, keep: bool) -> None:
-        """Until it is fixed, or for one run where nothing keeps the section."""
+        """Break a source until it is fixed, or for one run if no setting keeps the section."""
         spec = self._spec(at)
         spec.broken = True
         if keep:
@@ -277,7 +277,7 @@ class Edits:
         self._spec(at).broken = False
 
     def view(self, at: int) -> None:
-        """A section becomes one that shows again what others list, or is one no longer."""
+        """Turn a section into a view, or a view into a section."""
         spec = self._spec(at)
         if spec.keys.pop("view", None) is None:
             spec.keys["view"] = True

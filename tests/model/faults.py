@@ -1,4 +1,4 @@
-"""Faults: a folder or a bucket fails a run, once or from then on; the run says so, and the next one is exact."""
+"""Faults: a folder or a bucket fails a run, once or permanently; the run reports it, and the next one is exact."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILED = Fault("answer", 412, "PreconditionFailed")
 
 
 class FolderFaults(Trial):
-    """Calls of the system that fail, and files that can't grow."""
+    """Failing calls of the operating system, and files that can't grow."""
 
     kind: ClassVar[str] = "faults"
 
@@ -34,7 +34,7 @@ class FolderFaults(Trial):
         self.good_night()
 
     def fault(self) -> None:
-        """A run that meets one."""
+        """Run the site with such a fault."""
         dice = self.dice
         if dice.random() < 0.2:
             trouble = Trouble("short files", int(10 ** (dice.random() * 5)))
@@ -50,7 +50,7 @@ class FolderFaults(Trial):
 
 
 class BucketFaults(FolderFaults):
-    """Requests that go wrong."""
+    """Failing requests."""
 
     def __init__(self, seed: int, world: World, proxy: FaultProxy, *, short: bool = False) -> None:
         super().__init__(seed, world, short=short)

@@ -1,4 +1,4 @@
-"""What an engine must hear: every page that was added, changed or removed, once, sooner or later."""
+"""What an engine must be sent: every page that was added, changed or removed, once, sooner or later."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Hearing:
         self.sent: dict[str, datetime] = {}
 
     def published(self, before: Set | None, after: Set, *, quiet: bool, without: Collection[str] = ()) -> None:
-        """A set was put in place.
+        """Note a published release.
 
-        `quiet`: documented to send nothing (a first publish, another fingerprint).
-        `without`: sections that are left open.
+        `quiet`: documented to send nothing (a first release, another fingerprint). `without`: sections that are
+        left open.
         """
         if before is None:
             return
@@ -52,7 +52,7 @@ class Hearing:
             del self.must[loc]
 
     def asked(self, posted: Iterable[str], now: datetime, *, up: bool) -> list[str]:
-        """What is wrong with what was sent in this run."""
+        """Return what is wrong with the submissions of this run."""
         posted = list(posted)
         if not up:
             return [f"the engine is down and was told {posted}"] if posted else []
@@ -73,7 +73,7 @@ class Hearing:
         return problems
 
     def interrupted(self, posted: Iterable[str], now: datetime) -> None:
-        """These were sent by a run that did not come to its end: whether they are sent again is left open."""
+        """Note pages submitted by an incomplete run: whether they are sent again is left open."""
         for loc in posted:
             if loc in self.must:
                 del self.must[loc]
@@ -81,12 +81,12 @@ class Hearing:
             self.sent[loc] = now
 
     def lost(self, urls: Iterable[str]) -> None:
-        """What is known of it was damaged: of these and all it must hear it may hear, or not, and at once again."""
+        """Note damage to the ledger: these and all pending pages may be sent or not, even again at once."""
         self.may |= set(urls)
         self._leave_open()
         self.sent.clear()
 
     def _leave_open(self) -> None:
-        """Whether it hears of what it must hear is open."""
+        """Return whether it is open if pending pages are sent."""
         self.may |= self.must.keys()
         self.must.clear()

@@ -1,4 +1,4 @@
-"""Hooks of the nights: `transform:` of a site file."""
+"""Hooks for the simulated runs: `transform:` of a site file."""
 
 from __future__ import annotations
 

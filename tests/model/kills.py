@@ -1,4 +1,4 @@
-"""Kills: a run dies at a write, at a call of the system or at any moment; sometimes so do those that go on from it."""
+"""Kills: a run dies at a write, at a system call or at any moment; sometimes the runs that continue it die too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random nights: everything that may happen to a site at once, in an order that Hypothesis chooses, and can shrink."""
+"""Random sequences of runs: all events of a site combined, in an order that Hypothesis chooses and can shrink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ dice = st.randoms(use_true_random=False)
 
 
 class Nights(Story, RuleBasedStateMachine):
-    """Edits of the sources and the site file, and runs."""
+    """Changes of the sources and the site file, and runs."""
 
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)

@@ -1,14 +1,14 @@
 """The nightly job as it is documented, in plain Python, one row after the other.
 
-Written from the documents, not from the code, so that the two can disagree. A night has two halves:
+It is written from the documentation and not from the code, so that the two can disagree. A run has two halves:
 
-- `Model.predict` takes the site file, the rows of the sources and the moment, and tells what a run must make of them:
-  what each section lists, its counts, what the gates say.
-- `Model.settle` takes what a crawler then reads, tells every difference in plain words, and remembers what it saw.
+- `Model.predict` returns, from the site file, the rows of the sources and the time, what a run must make of them:
+  what each section lists, its counts, the results of the gates.
+- `Model.settle` compares this with what a crawler reads, describes every difference, and remembers the release.
 
-Where the documents leave something open, a page has several `Version`s and any of them will do: of two rows for one
-page with the same date, the smallest hash decides, and this model has no hash. What was published is adopted, and so is
-the way a file was cut, as long as it is one of the ways that are documented (`shards`).
+If the documentation leaves something open, a page has several `Version`s, and any of them is right: of two rows for one
+page with the same date, the smallest hash decides, and this model has no hash. The published version is adopted. So is
+the division into files, as long as it is one of those documented (`shards`).
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ WARNED = 0.5
 
 
 class Model:
-    """What the site remembers from night to night."""
+    """What the model remembers of the site from run to run."""
 
     def __init__(self, not_yet: Collection[str] = ()) -> None:
-        """`not_yet`: what the product is known not to do, and is not held to."""
+        """`not_yet`: known differences of the product, which are accepted."""
         self.not_yet = frozenset(not_yet)
         self.current: Set | None = None
         self.sets: list[Set] = []  # that were published, oldest first
@@ -82,7 +82,7 @@ class Model:
         force: Iterable[str] = (),
         disallow: Iterable[str] = (),
     ) -> Night:
-        """What a run at `now` must propose. `disallow`: the patterns of the site's own robots.txt."""
+        """Return what a run at `now` must propose. `disallow`: the patterns of the site's own robots.txt."""
         night = Night(now, site, self.current)
         base = self.current.sections if self.current else {}
         plain = self.current.plain() if self.current else {}
@@ -149,7 +149,7 @@ class Model:
     def _read(
         self, night: Night, name: str, keys: Mapping[str, Any], source: Source, *, full: bool
     ) -> tuple[list[Row], dict[str, int]]:
-        """The rows of the section tonight, and the counts so far. Incremental: what changed, merged into the mirror."""
+        """Return the section's rows, and the counts so far. Incremental rows are merged into the mirror."""
         counts = dict.fromkeys(["extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added"], 0)
         counts["removed"] = 0
         origin = keys["from"]
@@ -210,7 +210,7 @@ class Model:
         ranks: Mapping[int, str],
         loc: str,
     ) -> list[Version]:
-        """How the page of these rows may be listed. The newest date wins, then the fingerprint that is published."""
+        """Return how the page of these rows may be listed. The newest date wins, then the published fingerprint."""
         rule = keys.get("lastmod")
         by_content = isinstance(rule, dict) and "fingerprint" in rule
         dates = [source_date(keys, row, night.now) for row, _ in rivals]
@@ -276,7 +276,7 @@ class Model:
         return any(name in each.sections for each in self.sets)
 
     def _link(self, night: Night) -> None:
-        """The hreflang clusters, closed over all that is listed."""
+        """Return the hreflang clusters of all listed pages."""
         groups: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         listings: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
         open_: set[tuple[str, str]] = set()
@@ -309,7 +309,7 @@ class Model:
                 night.links[name, loc] = None if group in open_ else links.get(loc, ())
 
     def _count(self, night: Night, plain: Mapping[str, tuple[str, Page]], sources: Mapping[str, Source]) -> None:
-        """Added, changed, removed. A page that another section lists now is neither added nor removed."""
+        """Count added, changed and removed pages. A page that moved to another section is neither added nor removed."""
         everywhere = {loc for name in night.listed if not is_view(night.keys(name)) for loc in night.listed[name]}
         base = night.base.sections if night.base else {}
         for name in night.stay & base.keys():
@@ -336,7 +336,7 @@ class Model:
 
     @staticmethod
     def _new(night: Night, name: str, plain: Mapping[str, Any]) -> set[str]:
-        """The pages that it adds. A view gives none away: what it showed is new to the section that it becomes."""
+        """Return the added pages. Pages of a former view are new to the section that it becomes."""
         new = night.listed[name].keys() - night.before[name].keys()
         if name in night.turned and not is_view(night.keys(name)):
             new |= night.listed[name].keys() - plain.keys()
@@ -349,7 +349,7 @@ class Model:
     # --- after it ---
 
     def accept(self, found: Set, forced: Iterable[str] = ()) -> None:
-        """This set is in place. Where a drop was forced, the week of the slow bleed is counted anew."""
+        """Note this release. If a drop was forced, the week of slow losses starts again."""
         for gate in forced:
             if gate.endswith("max_drop"):
                 found.counted_from[gate.removesuffix("max_drop").removesuffix(".") or None] = found.now
@@ -371,7 +371,7 @@ class Model:
     def _judge(
         self, night: Night, plain: Mapping[str, tuple[str, Page]], taken: set[str], force: frozenset[str]
     ) -> None:
-        """What each gate says. They hold for every section that is read, and for the site."""
+        """Return the results of all gates. They apply to every section that is read, and to the site."""
         base = night.base.sections if night.base else {}
         site_limits = {**GATES, **night.site.get("gates", {})}
         passed: dict[str, set[str]] = defaultdict(set)  # gate → the sections whose share was let through or refused
@@ -453,7 +453,7 @@ class Model:
     def _drops(
         self, night: Night, name: str | None, before: set[str], now: set[str], limits: Mapping[str, Any]
     ) -> bool | None:
-        """Against the last set and the largest of seven days; None where its count and its URLs disagree."""
+        """Compare with the last release and the largest of seven days; None if its count and its URLs disagree."""
         if len(before) >= FEW and len(before - now) / len(before) > limits["max_drop"]:
             return True
         answers = set()
@@ -508,7 +508,7 @@ class Model:
         return answers.pop() if len(answers) == 1 else None
 
     def _undated(self, night: Night, name: str | None, limits: Mapping[str, Any]) -> bool | None:
-        """Pages that had a lastmod and have none now, over those that had."""
+        """Return the share of dated pages that lose their lastmod."""
         had, lost, at_most = 0, 0, 0
         for section, listed in night.listed.items():
             keys = night.keys(section)

@@ -1,4 +1,4 @@
-"""Single nights of a world, for tests that say what happens in each."""
+"""Single runs of a simulated site, for tests of particular events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.model.world import Done, Spec, World, path_of
 
 
 def night(world: World, days: float = 1, **options: Any) -> Done:
-    """The next run, so many days later, and its summary."""
+    """Run the site this many days later, and return the summary."""
     world.pass_time(timedelta(days=days))
     world.write()
     done = world.run(**options)
@@ -29,7 +29,7 @@ def ping(world: World, max_share: float = 1) -> None:
 
 
 def two_sections(world: World, **keys: Any) -> tuple[Spec, Spec]:
-    """Pages 1 to 9 in section a, 11 to 19 in section b."""
+    """Put pages 1 to 9 in section a, 11 to 19 in section b."""
     for name, start in (("a", 1), ("b", 11)):
         world.specs[name] = Spec(name, rows=[world.row(number) for number in range(start, start + 9)], keys=dict(keys))
     return world.specs["a"], world.specs["b"]

@@ -1,4 +1,4 @@
-"""Defects planted in a store on purpose, so that what looks for defects can be seen to find them."""
+"""Defects planted in a store on purpose, to test that the simulation finds defects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.storages import Wrapped, Wrapping
 
 
 class _Forgetful(Wrapped):
-    """What is put under such a key is gone."""
+    """Objects put under such a key disappear."""
 
     def put(self, key: str, data: Any, **options: Any) -> Any:
         stat = self._inner.put(key, data, **options)
@@ -23,7 +23,7 @@ class _Forgetful(Wrapped):
 
 
 class _Unconditional(Wrapped):
-    """Whatever is there is replaced or removed."""
+    """Conditions are ignored: existing objects are replaced or deleted."""
 
     def put(self, key: str, data: Any, *, expect: Any = None, **options: Any) -> Any:
         return self._inner.put(key, data, **options)
@@ -56,7 +56,7 @@ class _Backwards(Wrapped):
 
 
 class _Credulous(Wrapped):
-    """A damaged manifest is believed: its last entry is gone, and its checksum is right."""
+    """A damaged manifest is accepted: its last entry is missing, and its checksum is right."""
 
     def get(self, key: str) -> Stored | None:
         stored = self._inner.get(key)
@@ -86,5 +86,5 @@ PLANTS: dict[str, type[Wrapping]] = {
 
 
 def planted(name: str, environment: Environment) -> Environment:
-    """The environment with the defect of this name; without a name, as it is."""
+    """Return the environment with the defect of this name, or unchanged without a name."""
     return PLANTS[name]().around(environment) if name else environment

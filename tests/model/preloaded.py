@@ -1,4 +1,4 @@
-"""Everything that a run imports, for the process that runs are forked from: a run then costs what it does."""
+"""Everything that a run imports, for the process from which runs are forked: this makes a run cheap."""
 
 from __future__ import annotations
 

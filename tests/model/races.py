@@ -1,4 +1,4 @@
-"""Races: several runs of one site at a time. One stands still past its lease while others run, or all run at once."""
+"""Races: several concurrent runs of one site. One is stopped past its lease while others run, or all start at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Races(Trial):
         self._awake(asked, sleeper, base, committed=committed)
 
     def _meanwhile(self, sleeper: Running) -> None:
-        """Other runs, of which one may be killed."""
+        """Run others meanwhile, one of which may be killed."""
         dice = self.dice
         self._pass(dice.choice(SLEEPS))
         if any(part in write for write in sleeper.writes for part in READ) and dice.random() < 0.6:
@@ -72,7 +72,7 @@ class Races(Trial):
         self.good_night()
 
     def _awake(self, asked: Asked, sleeper: Running, base: str | None, *, committed: bool) -> None:
-        """The sleeper goes on: it may publish where nobody else has, and else is refused."""
+        """Continue the stopped run: it may publish if no other has, and else is refused."""
         writes = len(sleeper.writes)
         publishing = any("/intent-" in write for write in sleeper.writes)
         done = self.end(sleeper)
@@ -94,7 +94,7 @@ class Races(Trial):
             self._unchanged()
 
     def _look_at(self, asked: Asked, *, whole: bool = True) -> None:
-        """What is public is valid, and lists whatever is listed all the time if that can be said."""
+        """Check that the public files are valid, and that pages of all sources stay listed if they are known."""
         seen = self.world.look()
         lost = asked.kept - {entry.loc for entries in seen.entries.values() for entry in entries} if whole else None
         self._fail([f"{sorted(lost)} is unlisted on the way"] if lost else [])
@@ -105,7 +105,7 @@ class Races(Trial):
     # --- all at once ----------------------------------------------------------------------------------
 
     def _together(self) -> None:
-        """Two or three runs of the same night begin at once; some find the lease of another over."""
+        """Start two or three runs of the same day at once; some find the lease of another expired."""
         asked = self.ask(ping=False)
         assert asked is not None
         steps = [timedelta(), *(self.dice.choice([timedelta(), LEASE, 2 * LEASE]) for _ in range(2))]

@@ -1,4 +1,4 @@
-"""What goes into a night of the model, and what comes out: rows, pages, sections, sets."""
+"""Inputs and results of a run of the model: rows, pages, sections, releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Links: TypeAlias = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Spelled:
-    """A loc as a source spells it, and the page that is meant: known by construction, so nothing is normalised here."""
+    """A loc as a source spells it, and the page it means: known by construction, so nothing is normalized here."""
 
     text: str
     page: str = ""  # canonical path and query
@@ -35,7 +35,7 @@ class Spelled:
 
 @dataclass
 class Source:
-    """What a section's source holds tonight. `splits`: the rows in the parts in which they are read."""
+    """The source of a section in this run. `splits`: the rows in the parts in which they are read."""
 
     rows: list[Row]
     columns: set[str]
@@ -47,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Version:
-    """How a page may be listed. Priority and changefreq are what its file shows if it is written tonight."""
+    """How a page may be listed. Priority and changefreq are those of its file if it is written now."""
 
     lastmod: str | None
     images: tuple[str, ...]
@@ -60,7 +60,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it is published, and what the state knows of it; sets hold what can't be told apart from outside."""
+    """A published page, and what the state knows of it; sets have values that can't be distinguished from outside."""
 
     lastmod: str | None
     images: tuple[str, ...]
@@ -74,13 +74,13 @@ class Page:
 
     @property
     def core(self) -> tuple[Any, ...]:
-        """What rewrites its file when it changes."""
+        """Return the values whose change rewrites the file."""
         return self.lastmod, self.images, self.links
 
 
 @dataclass
 class Section:
-    """A section as it is published."""
+    """A published section."""
 
     view: bool
     pages: dict[str, Page]
@@ -94,7 +94,7 @@ class Section:
 
 @dataclass
 class Set:
-    """A published set: what a rollback brings back. `lastmods`: key → when the bytes of the file last changed."""
+    """A release, as a rollback restores it. `lastmods`: key → when the bytes of the file last changed."""
 
     run_id: str
     now: datetime
@@ -105,7 +105,7 @@ class Set:
     counted_from: dict[str | None, datetime] = field(default_factory=dict)  # section → the week of the bleed begins
 
     def plain(self) -> dict[str, tuple[str, Page]]:
-        """loc → section and page, of all that is listed outside views."""
+        """Return loc → section and page, of all that is listed outside views."""
         found = {}
         for name, section in self.sections.items():
             if not section.view:
@@ -115,7 +115,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Mirror:
-    """The rows of an incremental section as they were read, by key."""
+    """The rows of an incremental section as read, by key."""
 
     rows: Mapping[Any, Row]
     read_at: datetime
@@ -125,7 +125,7 @@ class Mirror:
 
 @dataclass
 class Night:
-    """What a run must make of tonight's sources."""
+    """What a run must make of the current sources."""
 
     now: datetime
     site: dict[str, Any]
@@ -155,11 +155,11 @@ class Night:
         return {loc: page for loc, page in pages.items() if loc not in self.lost.get(name, ())}
 
     def links_of(self, name: str, loc: str) -> Links | None:
-        """The links of a page in this section; None where they are left open."""
+        """Return the links of a page in this section, or None if they are left open."""
         return self.links.get((name, loc), ()) if "alternates" in self.keys(name) else ()
 
     @property
     def refused(self) -> bool | None:
-        """Whether a gate refuses; None where the documents leave it open."""
+        """Return whether a gate refuses, or None if the documentation leaves it open."""
         answers = set(self.gates.values())
         return True if True in answers else None if None in answers else False

@@ -1,4 +1,4 @@
-"""What becomes of one row, and of a section's rows, before pages are compared: columns, where, transform, the rules."""
+"""The result of one row, and of a section's rows, before pages are compared: columns, where, transform, the rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TIMEZONES = {name: ZoneInfo(name) for name in ("Europe/Berlin", "America/New_Yor
 
 
 def fails(new: Collection[str], limits: Mapping[str, Any]) -> bool:
-    """Whether too many of these new pages are bad. All of them are visited: no site here has more than the sample."""
+    """Return whether too many of these new pages are bad. All are visited: no site here has more than the sample."""
     judged = [loc for loc in new if not is_unknown(loc)]
     assert len(new) <= limits["sample"]
     return len(judged) >= FEW and sum(map(is_bad, judged)) / len(judged) > limits["max_bad"]
@@ -44,7 +44,7 @@ def is_view(keys: Mapping[str, Any]) -> bool:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a pattern as in robots.txt matches path and query: `*` is any text, a final `$` the end."""
+    """Return whether a robots.txt pattern matches path and query: `*` is any text, a final `$` the end."""
     text = re.escape(pattern).replace(r"\*", ".*")
     return re.match(text[:-2] + r"\Z" if text.endswith(r"\$") else text, path) is not None
 
@@ -54,7 +54,7 @@ def blank(value: object) -> bool:
 
 
 def written_date(value: str | None, now: datetime, zone: str | None = None) -> str | None:
-    """The lastmod that a text stands for, by the table of docs/reference/lastmod.md; None where it is dropped."""
+    """Return the lastmod of a text by the table of docs/reference/lastmod.md, or None if it is dropped."""
     if blank(value):
         return None
     text = str(value).strip()
@@ -78,13 +78,13 @@ def written_date(value: str | None, now: datetime, zone: str | None = None) -> s
 
 
 def gives_dates(keys: Mapping[str, Any], columns: set[str]) -> bool:
-    """Whether the section has a lastmod at all."""
+    """Return whether the section has lastmod at all."""
     rule = keys.get("lastmod")
     return "lastmod" in columns if rule is None else rule != "none"
 
 
 def source_date(keys: Mapping[str, Any], row: Row, now: datetime) -> str | None:
-    """The date that the row itself gives; under a fingerprint, that of `until_changed`."""
+    """Return the date of the row itself; for a fingerprint, that of `until_changed`."""
     rule = keys.get("lastmod")
     if rule is None:
         return written_date(row.get("lastmod"), now)
@@ -98,7 +98,7 @@ def source_date(keys: Mapping[str, Any], row: Row, now: datetime) -> str | None:
 
 
 def tenths(value: object) -> str | None:
-    """A priority, rounded half up by the decimal that is written; None where it is none or dropped."""
+    """Return a priority, rounded half up by its written decimal, or None if it has none or is dropped."""
     if blank(value):
         return None
     try:
@@ -116,7 +116,7 @@ def depth(path: str) -> str:
 
 
 def rank(value: object) -> int | None:
-    """The top 16 bits of the number: those that agree in sign, exponent and four bits of fraction are equal."""
+    """Return the top 16 bits of the number: equal if sign, exponent and four bits of the fraction are."""
     if blank(value):
         return None
     bits = int(struct.unpack(">Q", struct.pack(">d", float(str(value))))[0])
@@ -124,7 +124,7 @@ def rank(value: object) -> int | None:
 
 
 def percentiles(rows: Iterable[Row], column: str) -> dict[int, str]:
-    """rank → priority: (rows below + half of the equal ones) / all rows with a value."""
+    """Return rank → priority: (rows below + half of the equal ones) / all rows with a value."""
     counted = Counter(found for row in rows if (found := rank(row[column])) is not None)
     below, table = 0, {}
     for found in sorted(counted):
@@ -160,7 +160,7 @@ def changefreq(rule: Any, row: Row) -> str | None:
 
 
 def images(row: Row, site: Mapping[str, Any]) -> tuple[str, ...]:
-    """The images of a page, each once. JSON that can't be read and an image that can't be one cost themselves alone."""
+    """Return the images of a page, each once. Invalid JSON or an invalid image drops nothing else."""
     try:
         given = json.loads(row.get("images") or "[]")
     except ValueError:
@@ -170,7 +170,7 @@ def images(row: Row, site: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def language(text: object) -> str | None:
-    """An hreflang tag in its usual case; None where Google takes none."""
+    """Return an hreflang tag in its usual case, or None if Google does not accept it."""
     if blank(text):
         return None
     parts = str(text).strip().replace("_", "-").split("-")
@@ -178,7 +178,7 @@ def language(text: object) -> str | None:
 
 
 def member(keys: Mapping[str, Any], name: str, row: Row) -> tuple[str, str, tuple[str, ...]] | None:
-    """Where the row stands among the hreflang clusters."""
+    """Return the row's group and tags for hreflang clusters."""
     rule = keys.get("alternates")
     if rule is None or blank(row[rule["group"]]):
         return None
@@ -187,7 +187,7 @@ def member(keys: Mapping[str, Any], name: str, row: Row) -> tuple[str, str, tupl
 
 
 def closure(members: Iterable[tuple[str, str]], x_default: str | None) -> dict[str, Links]:
-    """loc → the links of its page, of the (loc, tag) of one group. Two pages of one language: the first keeps it."""
+    """Return loc → links of the page, from (loc, tag) of one group. Of two pages for a language the first counts."""
     tags: dict[str, str] = {}
     for loc, tag in sorted(set(members)):
         tags.setdefault(tag, loc)
@@ -199,7 +199,7 @@ def closure(members: Iterable[tuple[str, str]], x_default: str | None) -> dict[s
 
 @dataclass
 class Inventory:
-    """A section's rows that can be listed: loc → rows for it; and what became of the others."""
+    """Return loc → rows that can be listed, and the outcomes of the others."""
 
     rows: dict[str, list[tuple[Row, str]]]  # with the canonical path
     excluded: Counter[str]
@@ -207,7 +207,7 @@ class Inventory:
 
 
 def inventory(site: Mapping[str, Any], keys: Mapping[str, Any], rows: Iterable[Row], disallow: list[str]) -> Inventory:
-    """Columns, where, transform; then what asks to be left out; then what can't be listed."""
+    """Apply columns, where and transform; then exclusions; then rejections."""
     urls = site.get("urls", {})
     found = Inventory(defaultdict(list), Counter(), Counter())
     patterns = [*urls.get("exclude", ()), *(disallow if urls.get("respect_robots") else ())]
@@ -237,7 +237,7 @@ def inventory(site: Mapping[str, Any], keys: Mapping[str, Any], rows: Iterable[R
 
 
 def changed(before: Page, lastmod: str | None, pictures: tuple[str, ...], links: Links | None, *, dated: bool) -> bool:
-    """What counts as a change: in a section with lastmod another one; in a section without, other images or links."""
+    """Return what counts as a change: another lastmod if the section has any, else other images or links."""
     if dated:
         return before.lastmod != lastmod
     return before.images != pictures or (links is not None and before.links != links)
@@ -249,5 +249,5 @@ def rejects(counts: Mapping[str, int], limits: Mapping[str, Any]) -> bool:
 
 
 def span(text: str) -> timedelta:
-    """`7d`, `1h`, `30m` as the site file writes them."""
+    """Return the duration of `7d`, `1h`, `30m` in a site file."""
     return timedelta(**{{"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}[text[-1]]: int(text[:-1])})

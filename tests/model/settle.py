@@ -1,4 +1,4 @@
-"""What is public after a night, held against what the model expects of it."""
+"""Compare the public files after a run with what the model expects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE = timedelta(days=2)
 
 @dataclass
 class Seen:
-    """The public set as a crawler reads it."""
+    """The public files as a crawler reads them."""
 
     objects: dict[str, bytes]
     content: dict[str, bytes]  # unpacked, without what only tells two writes of the same content apart
@@ -48,7 +48,7 @@ def text_beside(key: str) -> str:
 
 
 class Settling:
-    """One comparison. `problems` are the differences, in words; `result` is the set to remember."""
+    """One comparison. `problems` are the differences, in words; `result` is the release to remember."""
 
     def __init__(
         self,
@@ -62,10 +62,11 @@ class Settling:
         doubt: bool,
         died: bool = False,
     ) -> None:
-        """`now`: the time of the run; `clock`: that of the store, later where a run is published that was staged.
+        """`now`: the time of the run; `clock`: that of the store, later if a staged run is published.
 
-        `doubt`: a run died in between, so that files may be written again though they are as they were. `died`: this
-        run did, after its commit, so that files may lie there still whose time is over."""
+        `doubt`: a run died meanwhile, so unchanged files may be written again. `died`: this run died after its
+        commit, so expired files may remain.
+        """
         self.model, self.now, self.site, self.seen, self.before, self.doubt = model, now, site, seen, before, doubt
         self.clock, self.died = clock, died
         self.base = model.current
@@ -79,7 +80,7 @@ class Settling:
     # --- a night ---
 
     def night(self, night: Night, columns: Mapping[str, set[str]], run_id: str) -> Set:
-        """Compare with what the night should have published."""
+        """Compare with what the run should have published."""
         for name in night.listed:
             self.model.undone.pop(name, None)
         for name in night.site["sections"]:
@@ -95,7 +96,7 @@ class Settling:
         return self._finish(run_id, night.mirrors)
 
     def rollback(self, old: Set, run_id: str) -> Set:
-        """Compare with an older set."""
+        """Compare with an older release."""
         for name, section in old.sections.items():
             self.sections[name] = section
             for number in section.files:
@@ -170,7 +171,7 @@ class Settling:
                 self._feed(f"{name}.{format_}.xml", pages, items)
 
     def _feeds(self, name: str, section: Section, content: Mapping[str, bytes]) -> None:
-        """Of a section that was not read: as they were; left open where the site file asks for others by now."""
+        """Compare the feeds of a section that was not read: unchanged, or left open if the settings have changed."""
         keys = self.site["sections"].get(name, {})
         if feeds_of(keys) != section.feeds:
             self.loose.update(f"{name}.{format_}.xml" for format_ in (*section.feeds, *feeds_of(keys)))
@@ -252,7 +253,7 @@ class Settling:
             self._feed(f"{name}.{format_}.xml", pages, items)
 
     def _fitting(self, name: str, entry: Listed, versions: list[Version], night: Night) -> list[Version]:
-        """The versions that are what is listed; tells the difference where there is none."""
+        """Return the versions that match the listed page; report the difference if there is none."""
         links = night.links_of(name, entry.loc)
         if links is not None and links != core(entry)[2]:
             self.say(f"{name} {entry.loc} links to {dict(core(entry)[2])}, expected {dict(links)}")
@@ -274,7 +275,7 @@ class Settling:
     def _page(
         self, entry: Listed, versions: list[Version], before: Page | None, base: Section | None, *, dated: bool
     ) -> Page:
-        """What is remembered. Whether the pages of a section's first publish count as recent is left open."""
+        """Return the page to remember. Whether pages of a section's first release count as recent is left open."""
         lastmod, pictures, links = core(entry)
         since = frozenset({self.now if self.base is not None else None})
         if before is not None and not changed(before, lastmod, pictures, links, dated=dated):
@@ -315,14 +316,14 @@ class Settling:
         self.problems += [f"{name}: {problem}" for problem in found if not (self.doubt and "first files" in problem)]
 
     def _view_files(self, name: str, files: Mapping[int, list[str]], limits: Mapping[str, Any]) -> None:
-        """The same names 1 to k, written in place."""
+        """Check names 1 to k, written in place."""
         if sorted(files) != list(range(1, len(files) + 1)):
             self.say(f"view {name} has the files {sorted(files)}")
         if any(len(locs) > limits.get("rows", 50_000) for locs in files.values()):
             self.say(f"view {name} has files of {[len(locs) for locs in files.values()]} rows")
 
     def _feed(self, key: str, pages: Mapping[str, Page], items: int) -> None:
-        """The newest pages, newest first; those without a date have no place in it."""
+        """Check that a feed has the newest dated pages, newest first."""
         dates = {loc: page.lastmod for loc, page in pages.items() if page.lastmod is not None}
         if not dates and not self.seen.feeds.get(key):
             self.loose.add(key)
@@ -366,7 +367,7 @@ class Settling:
         return Set(run_id, self.now, self.sections, content, lastmods, dict(mirrors), week)
 
     def _lastmods(self, keys: set[str]) -> dict[str, set[datetime]]:
-        """The index tells when the bytes of each file last changed."""
+        """Check that the index says when the bytes of each file last changed."""
         found: dict[str, set[datetime]] = {}
         for key in keys & self.seen.index.keys():
             same = self.base is not None and self.base.content.get(key) == self.seen.content.get(key)
@@ -381,7 +382,7 @@ class Settling:
         return found
 
     def _objects(self, there: set[str]) -> None:
-        """What lies there: the set, what left it less than two days ago, and the bytes that nobody had to touch."""
+        """Check the objects: the release, files retired less than two days ago, and the bytes of files that stay."""
         retired = self.model.retired
         left = self.base.content.keys() - there - self.loose if self.base is not None else set()
         for key in left:
@@ -410,7 +411,7 @@ class Settling:
                 self.say(f"{key} has the same content and other bytes")
 
     def _recent(self) -> None:
-        """The pages that were added or changed within the time that `recent` says."""
+        """Check the file of recent changes: pages that were added or changed within `recent`."""
         shown = {entry.loc: entry for entry in self.seen.entries.get(RECENT, [])}
         window = span(self.site["recent"]) if "recent" in self.site else None
         for name, section in self.sections.items():

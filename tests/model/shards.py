@@ -1,9 +1,9 @@
-"""Which files a section's pages may stand in after a night, by the ranges they stood in before it.
+"""Return in which files a section's pages may be after a run, given their ranges before it.
 
-A file is a range of locs and its number a lineage. A range whose pages did not change stays as it is; one that is past
-a limit is cut into equal parts, of which the left one keeps the number; what sorts after its last published loc goes to
-new parts; a file that is written anyway, has under a tenth of a shard and fits in with its neighbour goes into it.
-How a cut falls out in the end is adopted, as long as it is such a one.
+A file is a range of locs; its number stays with the range. A range with unchanged pages stays. One over a limit is
+split into equal parts, the left of which keeps the number. Pages after the last published loc get new parts. A file
+that is written anyway, has under a tenth of a shard and fits into its neighbor is merged with it. Any division that
+follows these rules is adopted.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ def check(  # noqa: PLR0912 - the rules one after the other
     highest: int,
     sizes: Mapping[str, int],
 ) -> list[str]:
-    """What is wrong with the new files.
+    """Return what is wrong with the new files.
 
-    `lows`: where the range of an old file began when it was cut. `touched`: locs whose pages came, went or changed.
-    `limits`: `shards` of the section. `highest`: the highest number that the section ever had.
-    `sizes`: bytes of entries.
+    `lows`: the start of each old file's range. `touched`: locs of added, removed or changed pages. `limits`:
+    `shards` of the section. `highest`: the highest number that the section ever had. `sizes`: bytes of entries.
     """
     problems = []
     rows = limits.get("rows", 50_000)
@@ -92,14 +91,14 @@ def check(  # noqa: PLR0912 - the rules one after the other
 
 @dataclass(frozen=True)
 class Equal:
-    """What equal parts are: in rows or in bytes, as many as `fill` asks for."""
+    """Sizes of equal parts, in rows or in bytes: as many as `fill` requires."""
 
     rows: int
     fill: float
     sizes: Mapping[str, int]
 
     def wrong(self, parts: list[list[str]]) -> list[str]:
-        """What is wrong with these parts. What fits in one file need not be cut."""
+        """Return what is wrong with these parts. Pages that fit in one file need not be split."""
         counts = [len(part) for part in parts]
         count = sum(counts)
         if not counts or (len(counts) == 1 and count <= self.rows):
@@ -121,7 +120,7 @@ def _first(new: Files, ordered: list[int], equal: Equal, highest: int) -> list[s
 
 
 def _assign(old: Files, lows: Mapping[int, str], locs: Iterable[str]) -> dict[int, list[str]]:
-    """Old number → the locs of its range tonight. The first range begins before all, the others where they were cut."""
+    """Return old number → the locs of its range now. The first range begins before all, the others at their start."""
     numbers = sorted(old, key=lambda number: lows[number])
     borders = [lows[number] for number in numbers]
     ranges: dict[int, list[str]] = {number: [] for number in numbers}
@@ -147,7 +146,7 @@ def _merge(
 
 
 def _cut(number: int, before: list[str], locs: list[str], parts: Files, equal: Equal) -> list[str]:
-    """A range past the limit: all of it in equal parts, or what sorts after its last loc in parts of their own."""
+    """Check a range over the limit: all of it in equal parts, or the pages after its last loc in parts of their own."""
     if next(iter(parts)) != number:
         return [f"file {number} was cut into {list(parts)}: the left part keeps the number"]
     head = [loc for loc in locs if loc <= before[-1]]

@@ -1,10 +1,10 @@
-"""Kills, faults, races, damage and random nights against the model: `make soak` for an hour, `MINUTES=5` for less.
+"""Kills, faults, races, damage and random runs against the model: `make soak` for an hour, `MINUTES=5` for less.
 
-Everything comes from one seed, which is printed: `make soak SEED=1`. Every trial has a seed of its own, and one that
-fails is told at once and again at the end with the command that plays just it:
+Everything follows from one seed, which is printed: `make soak SEED=1`. Every trial has its own seed. A failing trial is
+reported at once and again at the end, with the command that repeats it:
 
     make soak TRIAL=kills:123456
-    .venv/bin/python -m tests.model --trial nights:123456 --shrink   # as few nights as show it (takes minutes)
+    .venv/bin/python -m tests.model --trial nights:123456 --shrink   # the fewest runs that show it (takes minutes)
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RUNS = ("published", "unchanged", "refused", "dry run", "killed", "rolled back",
 
 
 def nights(seed: int, *, shrink: bool = False, short: bool = False) -> Outcome:
-    """Random nights, as Hypothesis draws them."""
+    """Random sequences of runs, drawn by Hypothesis."""
     from hypothesis import Phase, settings
     from hypothesis import seed as seeded
     from hypothesis.stateful import run_state_machine_as_test
@@ -66,7 +66,7 @@ def nights(seed: int, *, shrink: bool = False, short: bool = False) -> Outcome:
 
 
 def in_a_folder(kind: type[Trial]) -> Callable[..., Outcome]:
-    """A trial whose site is in a folder. `plant`: a defect of the store that it is to find."""
+    """A trial with the site in a folder. `plant`: a defect of the store that it must find."""
 
     def play(seed: int, *, plant: str = "", short: bool = False) -> Outcome:
         world = World()
@@ -77,7 +77,7 @@ def in_a_folder(kind: type[Trial]) -> Callable[..., Outcome]:
 
 
 def in_a_bucket(seed: int, *, plant: str = "", short: bool = False) -> Outcome:
-    """Faults of requests: public set and state are in a bucket behind a proxy."""
+    """Faults of requests: public files and state are in a bucket behind a proxy."""
     with s3_server() as server, fault_proxy(server.endpoint) as proxy:
         world = World(Bucket(server.endpoint, server.bucket()), endpoint=proxy.endpoint)
         world.plant = plant
@@ -102,7 +102,7 @@ def trial(kind: str, seed: int) -> Outcome:
 
 
 def seeds(seed: int) -> Iterator[tuple[str, int]]:
-    """Kind and seed of one trial after the other, all kinds in turn; a function of `seed` alone."""
+    """Yield kind and seed of one trial after the other, all kinds in turn; a function of `seed` alone."""
     turn = 0
     while True:
         for kind in KINDS:
@@ -111,7 +111,7 @@ def seeds(seed: int) -> Iterator[tuple[str, int]]:
 
 
 def play(seed: int, seconds: float, jobs: int, tell: Callable[[Outcome], None]) -> list[Outcome]:
-    """Trials for so long, `jobs` at a time."""
+    """Run trials for this long, `jobs` at a time."""
     end = time.monotonic() + seconds
     coming = seeds(seed)
     found: list[Outcome] = []
@@ -133,7 +133,7 @@ def play(seed: int, seconds: float, jobs: int, tell: Callable[[Outcome], None]) 
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """What was tried, how often, what failed: a table of Markdown."""
+    """Return a Markdown table of the trials: how many of each kind, and what failed."""
     outcomes = list(outcomes)
     lines = ["| kind | trials | runs | what happened | failed | minutes |", "|---|--:|--:|---|--:|--:|"]
     for kind in KINDS:
@@ -150,7 +150,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def versions() -> str:
-    """What it ran on."""
+    """Describe the machine."""
     names = ("sitemap_etl", "pyarrow", "pandas", "boto3", "moto")
     return f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in names)
 

@@ -1,4 +1,4 @@
-"""The nights of one site: runs, and the model's word after every one of them."""
+"""The runs of one site, each compared with the model."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TALLY: Counter[str] = Counter()
 
 @dataclass(frozen=True)
 class Asked:
-    """A run, and what the model says of it. `kept`: URLs that are listed at every moment of it.
+    """A run and the prediction of the model. `kept`: URLs that are listed at every moment of it.
 
-    `without`: what the model says where these sections could not be read.
+    `without`: the prediction if these sections could not be read.
     """
 
     night: Night
@@ -40,7 +40,7 @@ class Asked:
 
 
 class Story(Edits):
-    """A site, the model of it, and runs; whatever a run leaves is compared with the model."""
+    """A site, its model, and runs; the result of every run is compared with the model."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -55,12 +55,12 @@ class Story(Edits):
         self.doing = ""
 
     def begin(self, dice: random.Random) -> None:
-        """A site, and its first night."""
+        """Return a site after its first run."""
         self.lay_out(dice)
         self._night()
 
     def lay_out(self, dice: random.Random) -> None:
-        """A site of two or three sections with some dozens of pages."""
+        """Return a site of two or three sections with some dozens of pages."""
         keys = self.world.site.keys
         gates = dice.choice([{}, OPEN, OPEN])
         visited = dice.choice([{}, {"pages": {"sample": 1_000, "max_bad": dice.choice([0.05, 0.12, 0.5])}}])
@@ -87,7 +87,7 @@ class Story(Edits):
         self._night(full=full, ping=ping)
 
     def quiet_night(self, gap: timedelta) -> None:
-        """Twice: what the second one writes, the first one missed."""
+        """Run twice: what the second run writes, the first one missed."""
         self._pass(gap)
         self._night()
         self._pass(timedelta(hours=1))
@@ -101,7 +101,7 @@ class Story(Edits):
         numbers: set[int],
         dice: random.Random,
     ) -> None:
-        """After a quiet night one thing changes; what the next night misses, one that renders everything finds."""
+        """Change one thing after an unchanged run; what the next run misses, one that renders everything finds."""
         self.quiet_night(gap)
         change(self, dice, at, numbers)
         for full in (False, True):
@@ -117,7 +117,7 @@ class Story(Edits):
         self.edited = edited
 
     def _turned(self) -> list[Spec]:
-        """Sections that became views, or are none any more, since they were published; those are read before others."""
+        """Return sections that became views, or stopped being one, since they were published; they are read first."""
         base = self.model.current.sections if self.model.current else {}
         specs = self.world.specs.values()
         return [spec for spec in specs if spec.name in base and base[spec.name].view != bool(spec.keys.get("view"))]
@@ -131,7 +131,7 @@ class Story(Edits):
         self._night(force=self.refused)
 
     def publish_staged(self, gap: timedelta, at: int, force: bool) -> None:
-        """A dry or refused run, exactly as it was shown."""
+        """Publish a dry or refused run exactly as it was shown."""
         self._pass(gap)
         run_id, night, base, columns = self.staged.pop(at % len(self.staged))
         refusing = tuple(name for name, answer in night.gates.items() if answer is not False)
@@ -148,13 +148,13 @@ class Story(Edits):
             self._settle(night, done, columns, forced=gates, ping=True)
 
     def killed(self, gap: timedelta, writes: int, since: str) -> None:
-        """A run dies at a write; the lease it held ends after twenty minutes."""
+        """Kill a run at a write; the lease it held ends after twenty minutes."""
         self._pass(gap)
         self._night(kill=(writes, since))
         self._pass(timedelta(minutes=21))
 
     def lost(self, gap: timedelta, at: int) -> None:
-        """Somebody deletes a published file; a run that looks at every object puts it back."""
+        """Delete a published file; a run that looks at every object restores it."""
         self._pass(gap)
         key = sorted(self.seen.entries)[at % len(self.seen.entries)]
         public = self.world.public
@@ -193,7 +193,7 @@ class Story(Edits):
         self.world.pass_time(gap + timedelta(seconds=37))
 
     def _begin(self, doing: str) -> dict[str, Any]:
-        """Write sources and site file, which is given."""
+        """Write sources and site file; return the site file."""
         self.count += 1
         self.doing = doing
         site = self.world.write()
@@ -207,9 +207,9 @@ class Story(Edits):
             self.answer(asked, self.world.run(ping=ping, kill=kill, **asked.options))
 
     def ask(self, *, ping: bool = True, **options: Any) -> Asked | None:
-        """Write sources and site file, and let the model say what a run must make of them.
+        """Write sources and site file, and return the prediction of the model.
 
-        None where the run is to be forced through gates that are gone.
+        None if the run is to be forced through gates that no longer exist.
         """
         only = options.pop("only", ())
         force: tuple[str, ...] = options.get("force", ())
@@ -241,7 +241,7 @@ class Story(Edits):
         return Asked(night, without, columns, {**options, "sections": only}, tuple(sorted(known)), kept, ping)
 
     def answer(self, asked: Asked, done: Done, *, troubled: bool = False) -> None:
-        """Hold how a run ended, and what it left, against what was asked of it.
+        """Compare the result of a run, and what it left, with the request.
 
         `troubled`: something happened to it, so that it may have ended with an error.
         """
@@ -268,9 +268,9 @@ class Story(Edits):
                 self._repeated_in_full(night)
 
     def _repeated_in_full(self, night: Night) -> None:
-        """Play the run once more with `--full --dry-run`. What that would write, the run missed.
+        """Run again with `--full --dry-run`. The run missed what that would write.
 
-        Rows that an incremental read can't see are left out: a full read is there to find them.
+        Rows that an incremental read can't see are ignored: finding them is the purpose of a full read.
         """
         for name, mirror in night.mirrors.items():
             spec = self.world.specs[name]
@@ -308,7 +308,7 @@ class Story(Edits):
         self._unchanged()
 
     def _shown(self, night: Night, done: Done, columns: dict[str, set[str]]) -> None:
-        """A dry run."""
+        """Check a dry run."""
         self._tally("dry run")
         wanted = {"dry_run"} | ({"refused"} if night.refused is not False else set())
         problems = [] if self._status(done) in wanted else [f"expected {wanted}, it {self._ended(done)}"]
@@ -317,7 +317,7 @@ class Story(Edits):
         self._stage(night, done, columns)
 
     def _unchanged(self) -> None:
-        """Nothing public was touched."""
+        """Check that nothing public has changed."""
         seen = self.world.look()
         differ = {
             key
@@ -328,7 +328,7 @@ class Story(Edits):
         self.seen = seen
 
     def _died(self, asked: Asked, done: Done) -> None:
-        """What stands there is valid, and lists whatever was listed and still is; then the next run goes on."""
+        """Check that the public files are valid and list every remaining page; then let the next run continue."""
         self._tally("killed" if done.died else "failed on the way")
         before = self.seen
         seen = self.world.look()
@@ -347,7 +347,7 @@ class Story(Edits):
         self.broken = True
 
     def found_nothing_to_do(self, asked: Asked, before: Seen) -> bool:
-        """Whether the run had said so when it ended or stood still. `before`: what was public before it."""
+        """Return whether the run had said so when it ended or stopped. `before`: the public files before it."""
         current = self.model.current
         if current is None or not self.world.ended_quietly(asked.night.now):
             return False
@@ -355,18 +355,18 @@ class Story(Edits):
         return True
 
     def overtaken(self) -> bool:
-        """Whether another set was committed than the one the model knows."""
+        """Return whether another release was committed than the model knows."""
         return self.world.current() != (self.model.current.run_id if self.model.current else None)
 
     def adopt(self, asked: Asked, before: Seen | None = None) -> None:
-        """The run was committed, though it has not come to its end. `before`: what was public before it."""
+        """Note a committed run that has not ended. `before`: the public files before it."""
         before = before or self.seen
         self.seen = self.world.look()
         self._accept(asked.night, self._there(asked, before), ())
         self.broken = True
 
     def _there(self, asked: Asked, before: Seen) -> Set:
-        """What a run left that did not come to its end, though it was committed."""
+        """Compare what a committed but incomplete run left."""
         settling = Settling(
             self.model,
             asked.night.now,
@@ -384,9 +384,9 @@ class Story(Edits):
         return found
 
     def _placed(self, night: Night) -> set[str]:
-        """The public URLs in files that are written in the order of the rows that move.
+        """Return the public URLs in files that are written in the order of moving rows.
 
-        A view shows again what others list, and its files are written in place.
+        A view repeats pages of others, and its files are written in place.
         """
         views = {name for name in night.site["sections"] if is_view(night.keys(name))}
         views |= {
@@ -403,7 +403,7 @@ class Story(Edits):
     def _settle(
         self, night: Night, done: Done, columns: dict[str, set[str]], *, forced: tuple[str, ...], ping: bool
     ) -> None:
-        """A run that published, or found nothing to do."""
+        """Check a run that published, or found nothing to do."""
         if done.summary is None:
             self._fail([f"expected a run to its end, it {self._ended(done)}"])
             return
@@ -439,9 +439,9 @@ class Story(Edits):
             self._tally("held" if name in night.held else "read" if name in night.listed else "carried")
 
     def _keep(self, night: Night, found: Set, before: Set) -> None:
-        """The run found nothing to do.
+        """Note a run that found nothing to do.
 
-        What the state remembers beside the set is as of tonight; its mirrors are those it was made with.
+        The state besides the release is current; its mirrors are those it was made with.
         """
         found.run_id, found.now, found.mirrors = before.run_id, before.now, before.mirrors
         self.model.sets = [found if each is before else each for each in self.model.sets]
@@ -462,7 +462,7 @@ class Story(Edits):
         self.hearing.published(before, found, quiet=quiet, without=without)
 
     def _restored(self, old: Set, done: Done) -> None:
-        """A rollback."""
+        """Roll back and compare."""
         self._tally("rolled back")
         if done.summary is None:
             self._fail([f"expected to be rolled back, it {self._ended(done)}"])
@@ -515,7 +515,7 @@ class Story(Edits):
             self._fail([f"{problem}; the summary says {told}" for problem in problems])
 
     def _counted(self, night: Night, done: Done, forced: tuple[str, ...] = ()) -> list[str]:
-        """The summary against what the model counted."""
+        """Compare the summary with the counts of the model."""
         assert done.summary is not None
         problems = []
         for name, wanted in night.counts.items():
@@ -590,13 +590,13 @@ class Story(Edits):
 
 
 def _listed(night: Night) -> set[str]:
-    """The pages that plain sections list after the night, as far as they are read; none where it can't end well."""
+    """Return the pages that plain sections list after the run, as far as they are read; none if it can't succeed."""
     if night.error:
         return set()
     return {loc for name, listed in night.listed.items() if not is_view(night.keys(name)) for loc in listed}
 
 
 def _unasked(done: Done) -> bool:
-    """Whether the run says that the engine could not be asked, as it may where its store failed."""
+    """Return whether the run says that the engine could not be asked, as it may if its store failed."""
     engines = done.summary["engines"] if done.summary else {}
     return any(answer["status"] in ("unavailable", "failed") for answer in engines.values())

@@ -14,7 +14,7 @@ from tests.model.world import Spec, World
 @pytest.mark.parametrize("count", [1_100, 999])
 @pytest.mark.parametrize("gates", [{}, {"max_same_hour": 0.5}, {"max_same_hour": 1}])
 @pytest.mark.parametrize("share", [0.4, 0.9])
-def test_dates_of_one_batch_job_are_refused_or_warned_of(
+def test_dates_of_one_batch_job_are_refused_or_a_warning(
     world: World, count: int, gates: dict[str, Any], share: float
 ) -> None:
     world.site.keys["gates"] |= gates

@@ -1,6 +1,6 @@
-"""What the product is known to do otherwise than documented, each as its user meets it.
+"""Known differences between product and documentation, each as a user would notice it.
 
-A case that fails today is marked with the reason; whoever fixes it takes the mark off.
+A failing case is marked with the reason; the fix removes the mark.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Catalogue(TestSite):
             database.executemany(f"INSERT INTO {name} ({', '.join(rows[0])}) VALUES ({places})", rows)
 
     def edit(self, name: str, key: int, night: int, **values: Any) -> None:
-        """Other values in a row, at noon before that night."""
+        """Change values of a row, at noon before that run."""
         values["touched"] = noon(night)
         new = ", ".join(f"{column} = :{column}" for column in values)
         with self._database() as database:
@@ -84,7 +84,7 @@ class Catalogue(TestSite):
         return run_locally(self.load(), Options(**options), environment, jobs=1)
 
     def listed(self) -> dict[str, Listed]:
-        """Path → page, of all files; a page that stands in two of them is a fault."""
+        """Return path → page of all files; a page in two files is an error."""
         entries = self.public().entries()
         found = {entry.loc.removeprefix(NOBODY): entry for entry in entries}
         assert len(found) == len(entries), sorted(entry.loc for entry in entries)
@@ -97,7 +97,7 @@ def told(finished: Finished) -> dict[str, Any]:
 
 
 def noon(night: int) -> str:
-    """The noon before a night, as the watermark has it."""
+    """Return the noon before a run, as a watermark."""
     return f"{START + timedelta(days=night - 1, hours=-14):%Y-%m-%d %H:%M:%S}"
 
 
@@ -122,7 +122,7 @@ def site(tmp_path: Path) -> Catalogue:
 
 
 @pytest.mark.parametrize("kind", ["database", "csv"])
-def test_a_select_that_yields_one_column_name_twice_is_refused(site: Catalogue, kind: str) -> None:
+def test_a_select_with_two_columns_of_the_same_name_is_refused(site: Catalogue, kind: str) -> None:
     site.table("a", rows(3, title="x"))
     site.export("b", rows(3, title="x"))
     query = "SELECT loc, title, id AS title FROM " + ("a" if kind == "database" else "source")
@@ -135,7 +135,7 @@ def test_a_select_that_yields_one_column_name_twice_is_refused(site: Catalogue, 
 BODY = {"fingerprint": ["body"]}
 
 
-def test_rows_that_are_only_touched_after_a_changed_list_of_columns_get_no_date(site: Catalogue) -> None:
+def test_rows_without_changes_get_no_date_after_the_fingerprint_columns_changed(site: Catalogue) -> None:
     site.table("a", rows(5, body="b", title="t"), lastmod=BODY)
     site.night(1)
     site.keys["sections"]["a"]["lastmod"] = {"fingerprint": ["body", "title"]}
@@ -147,7 +147,7 @@ def test_rows_that_are_only_touched_after_a_changed_list_of_columns_get_no_date(
     assert {path for path, page in site.listed().items() if page.lastmod} == {"/p/004"}
 
 
-def test_a_whole_number_that_becomes_a_fraction_is_a_change_of_its_page(site: Catalogue) -> None:
+def test_a_whole_number_that_becomes_a_fraction_changes_its_page(site: Catalogue) -> None:
     site.table("a", rows(5, price=lambda n: n), lastmod={"fingerprint": ["price"]})
     site.keys["sections"]["a"]["from"] = {"database": "catalog", "query": "SELECT loc, price FROM a"}
     site.night(1)
@@ -157,7 +157,7 @@ def test_a_whole_number_that_becomes_a_fraction_is_a_change_of_its_page(site: Ca
     assert {path for path, page in site.listed().items() if page.lastmod} == {"/p/003", "/p/004"}
 
 
-def test_a_row_that_became_visible_late_is_seen_by_the_overlap(site: Catalogue) -> None:
+def test_a_row_that_became_visible_late_is_read_within_the_overlap(site: Catalogue) -> None:
     site.table("a", rows(5))
     site.night(1)
     site.night(2)
@@ -170,7 +170,7 @@ def test_a_row_that_became_visible_late_is_seen_by_the_overlap(site: Catalogue) 
 # --- gates and clocks -----------------------------------------------------------------------------
 
 
-def test_an_export_whose_dates_change_their_form_is_refused(tmp_path: Path) -> None:
+def test_an_export_whose_date_format_changes_is_refused(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY)
     site.section("p", pages(2_000, lastmod=lambda n: f"2026-09-{n % 28 + 1:02}"))
     site.night(1)
@@ -182,7 +182,7 @@ def test_an_export_whose_dates_change_their_form_is_refused(tmp_path: Path) -> N
     assert site.public().objects() == before
 
 
-def test_dates_that_a_rule_leaves_out_are_warned_of_and_those_of_views_are_not(tmp_path: Path) -> None:
+def test_dates_dropped_by_a_rule_are_a_warning_except_in_views(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY)
     site.section("p", pages(100, lastmod="2026-09-01"))
     site.section("v", pages(100, lastmod="2026-09-01"), view=True)
@@ -196,7 +196,7 @@ def test_dates_that_a_rule_leaves_out_are_warned_of_and_those_of_views_are_not(t
     assert status.get("v.max_undated", "ok") == "ok"
 
 
-def test_an_import_that_dates_every_page_alike_is_refused(tmp_path: Path) -> None:
+def test_an_import_that_gives_every_page_the_same_date_is_refused(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY)
     site.section("p", pages(1_500, lastmod=lambda n: f"2026-09-{n % 28 + 1:02}"))
     site.night(1)
@@ -207,7 +207,7 @@ def test_an_import_that_dates_every_page_alike_is_refused(tmp_path: Path) -> Non
     assert told(site.night(3, force=("p.max_same_date",), reason="imported again"))["status"] == "published"
 
 
-def test_many_rejected_among_the_rows_that_were_read_are_refused(site: Catalogue) -> None:
+def test_a_run_is_refused_if_many_of_the_rows_it_read_are_rejected(site: Catalogue) -> None:
     del site.keys["gates"]
     site.table("a", rows(4_000))
     site.night(1)
@@ -219,7 +219,7 @@ def test_many_rejected_among_the_rows_that_were_read_are_refused(site: Catalogue
     assert "a.max_rejected" in {gate["name"] for gate in summary["gates"] if gate["status"] == "refused"}
 
 
-def test_a_clock_that_is_a_little_behind_counts_as_the_time_of_the_set(site: Catalogue) -> None:
+def test_a_clock_slightly_behind_takes_the_time_of_the_release(site: Catalogue) -> None:
     site.section("p", rows(5, body="old"), lastmod=BODY)
     site.night(2)
     site.export("p", rows(5, body="new"))
@@ -228,7 +228,7 @@ def test_a_clock_that_is_a_little_behind_counts_as_the_time_of_the_set(site: Cat
     assert {page.lastmod for page in site.listed().values()} == {"2021-03-02T02:00:00Z"}
 
 
-def test_a_clock_that_is_far_behind_is_refused(site: Catalogue) -> None:
+def test_a_clock_far_behind_is_refused(site: Catalogue) -> None:
     site.section("p", rows(5, body="old"), lastmod=BODY)
     site.night(2)
     site.export("p", rows(5, body="new"))
@@ -262,7 +262,7 @@ FAULTS = pytest.mark.parametrize("reply", [Reply(503), Reply(500), Reply(403), R
 
 
 @FAULTS
-def test_a_robots_txt_that_does_not_answer_is_taken_as_it_was_last(robots: Robots, reply: Reply) -> None:
+def test_an_unreachable_robots_txt_applies_as_last_read(robots: Robots, reply: Reply) -> None:
     assert told(robots.site.night(1))["sections"]["p"]["listed"] == 29
     robots.reply = reply
     summary = told(robots.site.night(2))
@@ -271,13 +271,13 @@ def test_a_robots_txt_that_does_not_answer_is_taken_as_it_was_last(robots: Robot
 
 
 @FAULTS
-def test_a_robots_txt_that_never_answered_ends_the_run(robots: Robots, reply: Reply) -> None:
+def test_a_robots_txt_that_was_never_reachable_ends_the_run(robots: Robots, reply: Reply) -> None:
     robots.reply = reply
     with pytest.raises(Unavailable, match=r"robots\.txt"):
         robots.site.night(1)
 
 
-def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_an_unclosed_quote_is_refused_with_its_line(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY).section("p")
     more = "".join(f"/p/{number},Page {number}\n" for number in range(10_000))
     (tmp_path / "p.csv").write_text(f'loc,title\n/first,First\n/second,"Second\n{more}')
@@ -298,7 +298,7 @@ def test_a_folder_that_is_a_table_of_another_format_is_refused_by_name(tmp_path:
         site.night(1)
 
 
-def test_a_copy_of_a_project_over_the_same_state_is_refused_unless_it_is_meant(tmp_path: Path) -> None:
+def test_a_copy_of_a_project_with_the_same_state_is_refused_unless_confirmed(tmp_path: Path) -> None:
     one, two = (TestSite(tmp_path / name, site=NOBODY, work=str(tmp_path / "work")) for name in ("one", "two"))
     for each in (one, two):
         each.section("p", pages(5))
@@ -326,7 +326,7 @@ def test_an_engine_whose_key_is_not_set_is_reported(tmp_path: Path, monkeypatch:
 # --- columns --------------------------------------------------------------------------------------
 
 
-def test_images_and_alternates_that_are_pages_of_the_site_go_through_its_rules(site: Catalogue) -> None:
+def test_the_url_rules_apply_to_images_and_alternates_on_the_site(site: Catalogue) -> None:
     site.keys["urls"] = {"same_as": [OLD], "strip": ["tracking"]}
     images = json.dumps([f"{OLD}/i/1.jpg?utm_source=mail"])
     alternates = json.dumps({"en": f"{OLD}/en?utm_source=mail", "de": "/de"})
@@ -337,7 +337,7 @@ def test_images_and_alternates_that_are_pages_of_the_site_go_through_its_rules(s
     assert page.alternates == {"en": f"{NOBODY}/en", "de": f"{NOBODY}/de"}
 
 
-def test_columns_are_renamed_all_at_once(site: Catalogue) -> None:
+def test_columns_can_swap_their_names(site: Catalogue) -> None:
     site.section(
         "p", [{"loc": "/an/id", "url": "/a/page"}], columns={"loc": "url", "url": "loc"}, where="url = '/an/id'"
     )
@@ -345,7 +345,7 @@ def test_columns_are_renamed_all_at_once(site: Catalogue) -> None:
     assert set(site.listed()) == {"/a/page"}
 
 
-def test_a_page_that_says_that_it_is_not_for_feature_phones_did_not_change(site: Catalogue) -> None:
+def test_a_page_whose_mobile_turns_from_null_to_false_is_unchanged(site: Catalogue) -> None:
     site.table("a", rows(5, mobile=None))
     site.keys["sections"]["a"]["from"] = {"database": "catalog", "query": "SELECT loc, mobile FROM a"}
     site.night(1)
@@ -360,7 +360,7 @@ def test_a_page_that_says_that_it_is_not_for_feature_phones_did_not_change(site:
 
 
 @pytest.mark.thorough
-def test_a_new_file_that_was_changed_on_its_way_is_written_again_by_the_next_run(
+def test_a_new_file_corrupted_in_transit_is_written_again_by_the_next_run(
     tmp_path: Path, s3: S3Server, proxy: FaultProxy
 ) -> None:
     """The store kept the changed bytes beside the checksum that was sent for the right ones, as lenient stores do."""

@@ -1,4 +1,4 @@
-"""What random nights found: sections whose pages move, come and go, and what engines hear of it."""
+"""Findings of the simulation: sections whose pages move, leave and return, and what engines are sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.model.world import Done, Spec, World
 BODY = {"fingerprint": ["body"]}
 
 
-def test_engines_hear_of_the_pages_of_a_section_that_leaves_the_site_file(world: World) -> None:
+def test_engines_are_sent_the_pages_of_a_section_removed_from_the_site_file(world: World) -> None:
     ping(world)
     two_sections(world)
     night(world)
@@ -22,7 +22,7 @@ def test_engines_hear_of_the_pages_of_a_section_that_leaves_the_site_file(world:
     assert sorted(night(world).posted) == sorted(urls(world, *range(11, 20)))
 
 
-def test_a_rollback_counts_and_tells_of_pages_without_dates_that_it_changes(world: World) -> None:
+def test_a_rollback_counts_and_submits_the_undated_pages_that_it_changes(world: World) -> None:
     ping(world)
     first, _ = two_sections(world, lastmod="none")
     first.contract = {"images"}
@@ -40,7 +40,7 @@ def test_a_rollback_counts_and_tells_of_pages_without_dates_that_it_changes(worl
     )
 
 
-def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: World) -> None:
+def test_a_moved_page_is_not_an_example_of_added_or_removed_pages(world: World) -> None:
     first, second = two_sections(world)
     night(world)
     second.rows.append(first.rows.pop(0))
@@ -50,7 +50,7 @@ def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: Wor
     assert summary["examples"] == {}
 
 
-def test_a_page_that_moved_and_has_other_images_is_changed_if_there_are_no_dates(world: World) -> None:
+def test_a_moved_page_with_other_images_is_changed_if_pages_have_no_dates(world: World) -> None:
     ping(world)
     first, second = two_sections(world, lastmod="none")
     first.contract = second.contract = {"images"}
@@ -62,7 +62,7 @@ def test_a_page_that_moved_and_has_other_images_is_changed_if_there_are_no_dates
     assert done.posted == urls(world, 1)
 
 
-def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
+def test_file_numbers_are_not_reused_after_their_section_was_removed(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 5})
     night(world)
     del world.specs["a"]
@@ -72,7 +72,7 @@ def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
     assert sorted(world.look().section("a")) == [4, 5, 6]
 
 
-def test_the_numbers_of_files_outlive_the_runs_in_which_their_section_is_a_view(world: World) -> None:
+def test_file_numbers_are_not_reused_after_their_section_was_a_view(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 5})
     night(world)
     given = set(world.look().section("a"))
@@ -86,7 +86,7 @@ def test_the_numbers_of_files_outlive_the_runs_in_which_their_section_is_a_view(
     assert set(world.look().section("a")) & given == {1}
 
 
-def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> None:
+def test_a_page_that_only_moved_is_not_a_recent_change(world: World) -> None:
     world.site.keys["recent"] = "3d"
     first, second = two_sections(world)
     night(world)
@@ -96,7 +96,7 @@ def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> No
 
 
 @pytest.mark.parametrize("why", ["down", "left out"])
-def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quiet(world: World, why: str) -> None:
+def test_pending_changes_are_sent_by_the_next_run_even_if_it_is_unchanged(world: World, why: str) -> None:
     ping(world)
     first, _ = two_sections(world, lastmod="updated")
     night(world)
@@ -111,7 +111,7 @@ def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quie
 
 
 def night_of_a_move(world: World, **keys: Any) -> Done:
-    """Of 40 pages of a, which has these keys, 15 move to b, under the gates that hold by default."""
+    """Move 15 of 40 pages of a, which has these keys, to b, under the default gates."""
     del world.site.keys["gates"]
     world.specs["a"] = first = Spec("a", rows=[world.row(number) for number in range(40)], keys=keys)
     world.specs["b"] = second = Spec("b", rows=[world.row(number) for number in range(40, 60)])
@@ -121,20 +121,20 @@ def night_of_a_move(world: World, **keys: Any) -> Done:
     return night(world)
 
 
-def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -> None:
+def test_moving_pages_to_another_section_is_not_a_drop(world: World) -> None:
     done = night_of_a_move(world)
     assert done.summary is not None
     assert done.summary["status"] == "published", done.summary["error"]
 
 
-def test_pages_that_lose_their_date_by_a_move_to_another_section_count_as_undated(world: World) -> None:
-    """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
+def test_pages_that_lose_their_date_by_moving_to_another_section_count_as_undated(world: World) -> None:
+    """A gate of the site counts over all sections: the pages had a lastmod, and have none now."""
     done = night_of_a_move(world, lastmod="updated")
     assert done.summary is not None
     assert done.summary["status"] == "refused"
 
 
-def test_text_sitemaps_come_and_go_with_the_site_file(world: World) -> None:
+def test_text_sitemaps_are_added_and_removed_with_their_setting(world: World) -> None:
     first, _ = two_sections(world)
     night(world)
     first.keys["formats"] = ["xml", "text"]
@@ -146,7 +146,7 @@ def test_text_sitemaps_come_and_go_with_the_site_file(world: World) -> None:
     assert world.look().texts == {}
 
 
-def test_a_section_that_gives_its_fingerprints_up_has_no_changed_pages(world: World) -> None:
+def test_a_section_that_stops_using_fingerprints_has_no_changed_pages(world: World) -> None:
     world.site.keys["recent"] = "3d"
     first, _ = two_sections(world, lastmod=BODY)
     night(world)
@@ -157,7 +157,7 @@ def test_a_section_that_gives_its_fingerprints_up_has_no_changed_pages(world: Wo
     assert not any("recent" in key for key in world.look().index)
 
 
-def test_an_unchanged_run_makes_no_release_even_if_it_forgets_removed_pages(world: World) -> None:
+def test_an_unchanged_run_publishes_no_release_even_if_it_forgets_removed_pages(world: World) -> None:
     first, _ = two_sections(world, lastmod=BODY)
     night(world)
     first.rows.pop()
@@ -169,7 +169,7 @@ def test_an_unchanged_run_makes_no_release_even_if_it_forgets_removed_pages(worl
     assert len(world.history()) == sets
 
 
-def test_pages_that_wait_for_an_engine_count_once_against_its_share(world: World) -> None:
+def test_pending_pages_that_change_again_count_once_towards_max_share(world: World) -> None:
     ping(world, max_share=0.5)
     first, _ = two_sections(world, lastmod="updated")
     night(world)
@@ -190,7 +190,7 @@ def test_a_page_that_changes_every_day_is_reported_for_every_day(world: World) -
         assert night(world).posted == urls(world, 1)
 
 
-def test_a_file_stays_two_days_after_it_left_the_index_also_where_its_run_is_older(world: World) -> None:
+def test_a_file_stays_two_days_after_it_left_the_index_however_old_its_run_is(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 5})
     night(world)
     del first.rows[2:]
@@ -206,7 +206,7 @@ def test_a_file_stays_two_days_after_it_left_the_index_also_where_its_run_is_old
     assert gone not in world.look().objects
 
 
-def test_priority_alone_rewrites_no_file_of_a_view(world: World) -> None:
+def test_changed_priorities_alone_rewrite_no_file_of_a_view(world: World) -> None:
     first, second = two_sections(world)
     second.rows = [dict(row) for row in first.rows]
     second.keys = {"view": True, "priority": {"percentile_of": "sales"}}
@@ -220,7 +220,7 @@ def test_priority_alone_rewrites_no_file_of_a_view(world: World) -> None:
     assert world.look().objects == before
 
 
-def test_a_view_that_leaves_the_site_file_takes_no_pages_along(world: World) -> None:
+def test_removing_a_view_from_the_site_file_removes_no_pages(world: World) -> None:
     first, second = two_sections(world)
     second.rows = [dict(row) for row in first.rows]
     second.keys = {"view": True}
@@ -232,7 +232,7 @@ def test_a_view_that_leaves_the_site_file_takes_no_pages_along(world: World) -> 
     assert [(counts["added"], counts["removed"]) for counts in summary["sections"].values()] == [(0, 0), (0, 0)]
 
 
-def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: World) -> None:
+def test_changed_priorities_do_not_rewrite_a_full_file_when_pages_are_appended(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 10, "fill": 0.9}, priority={"percentile_of": "sales"})
     first.rows = [world.row(number) for number in (11, 12, 14, 16, 19, 21, 22, 24, 26)]
     night(world)
@@ -246,7 +246,7 @@ def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: Wor
 # --- views ------------------------------------------------------------------------------------------
 
 
-def test_no_set_is_published_in_which_a_page_occurs_twice_outside_views(world: World) -> None:
+def test_no_release_lists_a_page_twice_outside_views(world: World) -> None:
     world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 5)])
     world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(5, 7)])
     night(world)
@@ -259,7 +259,7 @@ def test_no_set_is_published_in_which_a_page_occurs_twice_outside_views(world: W
 
 
 def view_and_section(world: World, *, site: bool = True) -> tuple[Spec, Spec]:
-    """Pages 1 to 40 in section a, the first 30 of them, or others, shown by the view b. Both are published."""
+    """Return pages 1 to 40 in section a, the first 30 of them (or others) shown by the view b; both published."""
     ping(world)
     del world.site.keys["gates"]
     world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 41)])
@@ -270,11 +270,11 @@ def view_and_section(world: World, *, site: bool = True) -> tuple[Spec, Spec]:
 
 
 def changes(summary: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
-    """Section → added, changed, removed."""
+    """Return section → added, changed, removed."""
     return {name: (c["added"], c["changed"], c["removed"]) for name, c in summary["sections"].items()}
 
 
-def test_a_page_that_leaves_a_view_for_a_section_is_new_also_when_the_view_is_none_any_more(world: World) -> None:
+def test_a_page_that_leaves_a_view_for_a_section_is_new_even_when_the_view_becomes_a_section(world: World) -> None:
     _, shown = view_and_section(world, site=False)
     del shown.keys["view"]
     world.specs["c"] = Spec("c", rows=[shown.rows.pop(0)])
@@ -283,7 +283,7 @@ def test_a_page_that_leaves_a_view_for_a_section_is_new_also_when_the_view_is_no
     assert sorted(done.posted) == sorted(urls(world, *range(61, 91)))
 
 
-def test_pages_that_a_view_showed_are_not_lost_when_it_is_none_any_more(world: World) -> None:
+def test_pages_of_a_view_are_not_lost_when_it_becomes_a_section(world: World) -> None:
     _, shown = view_and_section(world)
     del shown.keys["view"]
     del shown.rows[2:]  # others still list what it showed; here these two are duplicates
@@ -294,7 +294,7 @@ def test_pages_that_a_view_showed_are_not_lost_when_it_is_none_any_more(world: W
     assert done.posted == urls(world, 50)
 
 
-def test_a_view_that_takes_the_pages_over_adds_none_and_its_section_loses_none(world: World) -> None:
+def test_a_view_that_becomes_a_section_and_takes_over_pages_adds_and_removes_none(world: World) -> None:
     listed, shown = view_and_section(world)
     del shown.keys["view"]
     shown.rows[0]["updated"] = "2021-03-01"
@@ -305,7 +305,7 @@ def test_a_view_that_takes_the_pages_over_adds_none_and_its_section_loses_none(w
     assert done.posted == []
 
 
-def test_a_section_that_becomes_a_view_gives_its_pages_to_those_that_list_them(world: World) -> None:
+def test_pages_of_a_section_that_becomes_a_view_move_to_the_section_that_lists_them(world: World) -> None:
     listed, shown = view_and_section(world, site=False)
     del shown.keys["view"]
     night(world)
@@ -318,7 +318,7 @@ def test_a_section_that_becomes_a_view_gives_its_pages_to_those_that_list_them(w
     assert done.posted == []
 
 
-def test_engines_hear_of_what_a_section_no_longer_shows_when_it_becomes_a_view(world: World) -> None:
+def test_engines_are_sent_pages_that_a_section_drops_when_it_becomes_a_view(world: World) -> None:
     listed, shown = view_and_section(world, site=False)
     del shown.keys["view"]
     night(world)
@@ -333,7 +333,7 @@ def test_engines_hear_of_what_a_section_no_longer_shows_when_it_becomes_a_view(w
 
 
 @pytest.mark.parametrize("how", ["held", "not read"])
-def test_a_section_that_is_to_become_a_view_is_none_until_it_is_read(world: World, how: str) -> None:
+def test_a_section_becomes_a_view_only_when_it_is_read(world: World, how: str) -> None:
     listed, shown = view_and_section(world, site=False)
     del shown.keys["view"]
     night(world)
@@ -351,10 +351,8 @@ def test_a_section_that_is_to_become_a_view_is_none_until_it_is_read(world: Worl
 
 
 @pytest.mark.parametrize("view", ["at first", "in between"])
-def test_a_rollback_over_a_section_that_became_a_view_counts_what_is_listed_outside_views(
-    world: World, view: str
-) -> None:
-    """The files of both are the same in both sets; they are others' pages in one of them."""
+def test_a_rollback_past_a_section_that_became_a_view_counts_pages_outside_views(world: World, view: str) -> None:
+    """Both releases have the same files; in one of them their pages belong to another section."""
     first, second = two_sections(world)
     ping(world)
     other = [dict(row) for row in first.rows]
@@ -375,7 +373,7 @@ def test_a_rollback_over_a_section_that_became_a_view_counts_what_is_listed_outs
     assert done.posted == []
 
 
-def test_a_page_that_leaves_with_its_view_and_comes_back_has_its_date(world: World) -> None:
+def test_a_page_that_left_with_its_view_returns_with_its_date(world: World) -> None:
     _, shown = two_sections(world)
     shown.keys = {"view": True, "lastmod": {"fingerprint": ["body"], "until_changed": "updated"}}
     night(world)

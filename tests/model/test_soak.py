@@ -1,4 +1,4 @@
-"""A few trials of each kind that `make soak` plays for an hour; and that they find the defects they are made for."""
+"""Some trials of each kind that `make soak` runs for an hour; they must find the planted defects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINDS = {
 @pytest.mark.parametrize(
     "kind", [kind if kind == "kills" else pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS]
 )
-def test_a_site_comes_through(kind: str) -> None:
+def test_a_simulated_site_keeps_every_promise(kind: str) -> None:
     found = KINDS[kind](SEEDS[kind], short=True)
     assert not found.problem, f"{found.problem}\n\nThe same again, and more: {found.replay}"
     assert found.runs > 1
@@ -36,15 +36,15 @@ def test_a_site_comes_through(kind: str) -> None:
     ("kind", "plant"),
     [find if find[0] == "kills" else pytest.param(*find, marks=pytest.mark.thorough) for find in FINDS],
 )
-def test_a_planted_defect_is_found(kind: str, plant: str) -> None:
+def test_the_simulation_finds_a_planted_defect(kind: str, plant: str) -> None:
     assert any(KINDS[kind](seed, plant=plant, short=True).problem for seed in FINDS[kind, plant])
 
 
-def test_every_defect_that_can_be_planted_is() -> None:
+def test_every_known_defect_is_planted() -> None:
     assert {plant for _, plant in FINDS} == set(PLANTS)
 
 
-def test_all_trials_follow_from_one_seed() -> None:
+def test_one_seed_determines_all_trials() -> None:
     def first(seed: int) -> list[tuple[str, int]]:
         return [each for each, _ in zip(seeds(seed), range(20), strict=False)]
 
@@ -63,7 +63,7 @@ def test_the_table_counts_what_was_tried_and_what_failed() -> None:
     assert outcomes[1].replay == "make soak TRIAL=kills:2"
 
 
-def test_the_documentation_has_a_row_for_every_kind_and_says_how_each_promise_is_tested() -> None:
+def test_the_documentation_has_every_kind_of_simulation_and_the_tests_of_each_promise() -> None:
     text = RELIABILITY.read_text("utf-8")
     last = text.partition("## The last soak")[2].partition("\n## ")[0]
     assert re.findall(r"^\| (\w+) \| \d", last, re.MULTILINE) == list(KINDS)

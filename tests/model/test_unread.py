@@ -1,4 +1,4 @@
-"""Sections that a run does not read, by the model and by the product: pages leave them for earlier sections."""
+"""Sections that a run does not read, in the model and in the product: pages leave them for earlier sections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def story(request: pytest.FixtureRequest, world: World) -> Story:
 
 
 def copied(story: Story, to: str, numbers: list[int]) -> None:
-    """Let a section have some rows of b too."""
+    """Add some rows of b to a section."""
     rows = story.world.specs["b"].rows
     for number in numbers:
         story.world.ids += 1
@@ -50,7 +50,7 @@ def run_alone(story: Story, *sections: str, **options: Any) -> None:
 
 
 @pytest.mark.parametrize(("numbers", "full"), [([0, 7, 8, 29], False), ([3], True), (list(range(30)), False)])
-def test_pages_leave_an_unread_section_and_return(story: Story, numbers: list[int], full: bool) -> None:
+def test_pages_leave_a_section_that_is_not_read_and_return(story: Story, numbers: list[int], full: bool) -> None:
     copied(story, "a", numbers)
     run_alone(story, "a", full=full)
     copied(story, "c", numbers[:1])
@@ -69,7 +69,7 @@ def test_pages_leave_a_section_whose_source_is_broken(story: Story) -> None:
     story.quiet_night(DAY)
 
 
-def test_the_order_of_sections_changes_while_one_is_not_read(story: Story) -> None:
+def test_sections_can_be_reordered_while_one_is_not_read(story: Story) -> None:
     copied(story, "c", [4, 5])
     story.night(DAY, full=False, ping=False)
     specs = story.world.specs
@@ -82,7 +82,7 @@ def test_the_order_of_sections_changes_while_one_is_not_read(story: Story) -> No
 @pytest.mark.thorough
 @pytest.mark.parametrize("since", ["", "/intent-"])
 @pytest.mark.parametrize("writes", range(0, 12, 3 if ALL else 6))
-def test_a_run_that_dies_on_the_way_unlists_no_page(story: Story, writes: int, since: str) -> None:
+def test_a_killed_run_unlists_no_page_of_a_section_that_is_not_read(story: Story, writes: int, since: str) -> None:
     copied(story, "a", [0, 7, 8, 29])
     run_alone(story, "a", kill=(writes, since))
     story._pass(timedelta(minutes=21))

@@ -1,4 +1,4 @@
-"""One random site that goes through one kind of trouble, everything from one seed; and what came of it."""
+"""One random site under one kind of trouble, determined by one seed; and its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.model.world import CONTRACT, HOWS, PAGES, World
 
 @dataclass
 class Outcome:
-    """What a trial was. `points`: where or how the trouble came → how often; `problem`: what was found, or nothing."""
+    """Result of a trial. `points`: where or how trouble happened → how often; `problem`: what was found, or empty."""
 
     kind: str
     seed: int
@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def replay(self) -> str:
-        """The command that plays just this trial."""
+        """Return the command that repeats this trial."""
         return f"make soak TRIAL={self.kind}:{self.seed}"
 
 
@@ -67,8 +67,8 @@ OF_RULES: tuple[Change, ...] = (
 class Trial(Story):
     """A site under one kind of trouble.
 
-    `plain`: its rules stay, and need nothing that only the state knows. `short`: trouble comes once, and the nights
-    after it are few.
+    `plain`: its rules stay, and need nothing that only the state knows. `short`: trouble happens once, and few runs
+    follow.
     """
 
     kind: ClassVar[str]
@@ -81,7 +81,7 @@ class Trial(Story):
         self.points: Counter[str] = Counter()
 
     def play(self) -> None:
-        """All of it. Raises AssertionError where the site is not as it has to be."""
+        """Run the whole trial. Raises AssertionError if the site is not as it must be."""
         self.begin(self.dice)
         for _ in range(1 if self.short else self.dice.randint(2, 4)):
             self.trouble()
@@ -89,7 +89,7 @@ class Trial(Story):
             self.leave()
 
     def trouble(self) -> None:
-        """Edits, trouble, and a good night."""
+        """Make changes and trouble, followed by an undisturbed run."""
         raise NotImplementedError
 
     def lay_out(self, dice: random.Random) -> None:
@@ -101,7 +101,7 @@ class Trial(Story):
                 spec.keys["lastmod"] = "updated"
 
     def change(self) -> None:
-        """What happens between two nights."""
+        """Make the changes between two runs."""
         dice = self.dice
         changes = OF_ROWS if self.plain else OF_ROWS + OF_RULES
         for _ in range(dice.randint(1, 5)):
@@ -113,14 +113,14 @@ class Trial(Story):
         self._pass(self.dice.choice(GAPS))
 
     def good_night(self, *, full: bool = False) -> None:
-        """A night without trouble, forced where a gate refuses it."""
+        """Run without trouble, forced if a gate refuses."""
         self._night(full=full)
         if self.refused:
             self._pass(timedelta(minutes=25))
             self._night(full=full, force=self.refused)
 
     def troubled(self, trouble: Trouble) -> Running:
-        """A run in which this happens, and the model's word on what it left."""
+        """Run with this trouble, and compare what it left with the model."""
         asked = self.ask(ping=self.dice.random() < 0.7)
         assert asked is not None
         running = self.world.begin(trouble, asked.kept, ping=asked.ping, **asked.options)
@@ -129,7 +129,7 @@ class Trial(Story):
         return running
 
     def end(self, running: Running) -> Done:
-        """Wait for a run. Raises AssertionError, in words that say which, where it saw or did what must not be."""
+        """Wait for a run. Raises AssertionError with its description if it saw or did something forbidden."""
         try:
             return self.world.end(running)
         except AssertionError as error:
@@ -137,9 +137,9 @@ class Trial(Story):
             raise
 
     def leave(self) -> None:
-        """The nights after: whatever trouble left is gone when its time is over.
+        """Run some more times: what trouble left is deleted when it expires.
 
-        What a killed writer left in a folder is removed when something is written there.
+        Temporary files of a killed writer are deleted when something is written to their folder.
         """
         before = self.seen.objects
         self._pass(timedelta(days=3))
@@ -155,7 +155,7 @@ class Trial(Story):
 
 
 def last(running: Running) -> str:
-    """The last write that a run began, without its folder."""
+    """Return the last write that a run began, without its folder."""
     return running.writes[-1].replace(str(running.order.folder), "") if running.writes else "none"
 
 
@@ -178,13 +178,13 @@ POINTS = {
 
 
 def point(running: Running) -> str:
-    """What a run was writing last."""
+    """Return what a run was writing last."""
     at = running.writes[-1] if running.writes else ""
     return next((name for name, pattern in POINTS.items() if re.search(pattern, at)), "before any write")
 
 
 def outcome(trial: Trial, seed: int) -> Outcome:
-    """Play a trial; gives what came of it."""
+    """Run a trial; return its result."""
     began = time.monotonic()
     found = Outcome(trial.kind, seed, points=trial.points)
     try:

@@ -1,4 +1,4 @@
-"""The world of the nights: sources, site file, clock, a search engine, and what a crawler reads of it all."""
+"""The environment of the runs: sources, site file, clock, a search engine, and a crawler."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ BROKEN = {
 
 
 def spell(number: int, how: str, origin: str) -> Spelled:
-    """One of the ways in which a source may name a page."""
+    """Return one of the spellings that a source may have for a page."""
     path = path_of(number)
     match how:
         case "absolute":
@@ -113,7 +113,7 @@ def stamp(moment: datetime) -> str:
 
 @dataclass
 class Spec:
-    """A section: its rows, how they are read, and its keys in the site file, `from` apart."""
+    """A section: its rows, how they are read, and its keys in the site file except `from`."""
 
     name: str
     rows: list[Row] = field(default_factory=list)
@@ -140,13 +140,13 @@ def _put_csv(path: Path, names: list[str], rows: list[list[Any]]) -> None:
 
 
 class Folder:
-    """The public objects in a folder, as a web server sees them: beside the code under test."""
+    """The public objects in a folder, read as a web server does, without the code under test."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def objects(self) -> dict[str, bytes]:
-        """Every object by its key. What a writer that was killed left under a temporary name has none."""
+        """Return every object by its key, without temporary files of killed writers."""
         return {path.name: path.read_bytes() for path in sorted(self.path.glob("*")) if not is_temporary(path.name)}
 
     def put(self, key: str, data: bytes) -> None:
@@ -170,7 +170,7 @@ class Bucket:
         return Bucket, (self.endpoint, self.name)
 
     def objects(self) -> dict[str, bytes]:
-        """Every object by its key."""
+        """Return every object by its key."""
         keys = [
             each["Key"] for each in self._client.list_objects_v2(Bucket=self.name, Prefix=PUBLIC).get("Contents", ())
         ]
@@ -186,9 +186,9 @@ class Bucket:
 
 
 class World:
-    """A site, its sources and the clock, in a folder of its own; public and state there, or in a bucket.
+    """A site, its sources and the clock, in its own folder; public files and state there, or in a bucket.
 
-    `endpoint`: what a run reaches the bucket by, where that is not the server itself.
+    `endpoint`: the address of the bucket for runs, if that is not the server itself.
     """
 
     def __init__(self, bucket: Bucket | None = None, *, endpoint: str = "") -> None:
@@ -243,13 +243,13 @@ class World:
                 os.utime(path, (0, 0))
 
     def temporary(self) -> list[Path]:
-        """What writers that were killed left in the folders of the site."""
+        """Return the files that killed writers left in the folders of the site."""
         return [path for path in self.folder.rglob("*.tmp") if is_temporary(path.name)]
 
     # --- sources ---
 
     def row(self, number: int, how: str = "plain") -> Row:
-        """A row for a page, as any section has them."""
+        """Return a row for a page, as any section has them."""
         self.ids += 1
         return {
             "id": self.ids,
@@ -276,13 +276,13 @@ class World:
         }
 
     def source(self, spec: Spec) -> Source:
-        """The rows as the model reads them."""
+        """Return the rows as the model reads them."""
         names = (*SIGNALS, *STANDING, *spec.contract)
         rows = [{**{name: row[name] for name in names}, spec.loc: row["loc"]} for row in spec.rows]
         return Source(rows, spec.columns, spec.broken)
 
     def write(self) -> dict[str, Any]:
-        """Write sources and site file; gives the site file."""
+        """Write sources and site file; return the site file."""
         self._write_robots()
         sections = {}
         for name, spec in self.specs.items():
@@ -323,7 +323,7 @@ class World:
         return {"csv": [f"./{path.name}" for path in files], **found}
 
     def _texts(self, spec: Spec, values: list[list[Any]], names: list[str]) -> dict[str, Any]:
-        """Write the texts of the rows as a table of their own; gives the keys that read it, beside the export."""
+        """Write the texts of the rows as a table; return the keys that read it, besides the export."""
         texts = self.folder / f"{spec.name}-texts.csv"
         own = [names.index(name) for name in ("id", *TEXTS)]
         _put_csv(texts, ["id", *TEXTS], [[row[at] for at in own] for row in values])
@@ -342,7 +342,7 @@ class World:
                 database.executemany(f"INSERT INTO {spec.name} VALUES ({places})", values)
 
     def _write_robots(self) -> None:
-        """The site's own rules, before our block."""
+        """Return the site's own rules, before the managed block."""
         text = self.public.objects().get(ROBOTS, b"").decode()
         ours = text[text.index("# sitemap_etl") :] if "# sitemap_etl" in text else ""
         if text != self._rules() + ours:
@@ -354,7 +354,7 @@ class World:
     # --- runs ---
 
     def run(self, *, ping: bool = True, kill: tuple[int, str] | None = None, **options: Any) -> Done:
-        """A run in this process. `kill`: it dies after so many writes, from the first whose address has this in it."""
+        """Run in this process. `kill`: it dies after this many writes, from the first whose address contains this."""
         if kill is not None:
             self.clock.die(kill[0], since=kill[1])
         return self._do(self._task("run", ping=ping, **options))
@@ -375,9 +375,10 @@ class World:
         ping: bool = True,
         **options: Any,
     ) -> Running:
-        """Begin a run in a process of its own, in which `trouble` happens.
+        """Start a run in a process of its own, in which `trouble` happens.
 
-        `kept`: URLs that are to be listed at every moment. `ahead`: so far its clock of the store stays before ours.
+        `kept`: URLs that must be listed at every moment. `ahead`: how far the store's clock stays before that
+        of the run.
         """
         self.runs += 1
         time = self.time_file
@@ -430,11 +431,11 @@ class World:
             return [encode(each) for each in published_sets(self.site.load(), self.site.environment)]
 
     def current(self) -> str | None:
-        """The run whose set is in place."""
+        """Return the run whose release is published."""
         return next((each["run_id"] for each in self.history() if each["current"]), None)
 
     def ended_quietly(self, now: datetime) -> bool:
-        """Whether the run of this time came so far as to find that there is nothing to do."""
+        """Return whether the run at this time found that there is nothing to do."""
         with variables(self.variables):
             last = self.site.state().current().last_run
         return last is not None and datetime.fromisoformat(last.at) == now and last.status == "unchanged"
@@ -456,8 +457,8 @@ class World:
     def look(self) -> Seen:
         """Read everything that is public, following robots.txt → index → sitemaps.
 
-        An index that robots.txt does not name is not read: nothing was committed yet, or the set is empty. Raises
-        AssertionError where a reader would stumble: a file that is listed and not there, or doesn't parse.
+        An index that robots.txt does not name is not read: nothing was committed yet, or the release is empty.
+        Raises AssertionError if a listed file is missing or doesn't parse.
         """
         objects = self.public.objects()
         robots = objects[ROBOTS].decode()
@@ -468,9 +469,9 @@ class World:
 
 
 def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset(), *, named: bool = True) -> Seen:
-    """The set as a crawler reads it from its index, where that is `named` to it.
+    """Return the release as a crawler reads it from its index, if that is `named` to it.
 
-    Raises AssertionError where a file is listed and not there (but for those in `lost`), or doesn't parse.
+    Raises AssertionError if a listed file is missing (except those in `lost`), or doesn't parse.
     """
     seen = Seen(objects, {key: content(key, data) for key, data in objects.items()})
     if INDEX not in objects or not named:
@@ -493,7 +494,7 @@ def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset(), *, n
 
 
 def items(feed: ET.Element, format_: str) -> Iterable[tuple[str, str]]:
-    """loc and title of each item."""
+    """Return loc and title of each item."""
     if format_ == "rss":
         for item in feed.iter("item"):
             yield item.findtext("link") or "", item.findtext("title") or ""

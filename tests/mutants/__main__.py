@@ -48,24 +48,24 @@ PATIENCE = 4
 
 
 def name_of(mutant: Mutant) -> str:
-    """A short name that stays, whatever else moves in the file."""
+    """Return a short name that stays the same when other code of the file moves."""
     return hashlib.sha256("\0".join(mutant.identity).encode()).hexdigest()[:8]
 
 
 def marked() -> dict[tuple[str, str, str, str], str]:
-    """Change → reason, of every mutant that need not be killed."""
+    """Return change → reason, of every mutant that need not be killed."""
     found = tomllib.loads(MARKS.read_text()).get("mark", [])
     return {change(each["file"], each["within"], each["was"], each["now"]): each["reason"] for each in found}
 
 
 @cache
 def change(file: str, within: str, was: str, now: str) -> tuple[str, str, str, str]:
-    """An identity in the form that is the same for every version of Python."""
+    """Return an identity that is the same for every version of Python."""
     return file, within, as_here(was), as_here(now)
 
 
 def as_here(code: str) -> str:
-    """Code as this version of Python writes its syntax tree: versions differ in the quotes of f-strings."""
+    """Return code as this version of Python writes its syntax tree: versions differ in the quotes of f-strings."""
     head = " pass" if code.endswith(":") else ""  # of an if or a while
     try:
         return ast.unparse(ast.parse(code + head)).partition("\n")[0]
@@ -78,13 +78,13 @@ def room_of(file: str) -> str:
 
 
 def candidates(rooms: Iterable[str]) -> list[Mutant]:
-    """Every mutant of these rooms."""
+    """Return every mutant of these packages."""
     return [mutant for file, source in modules().items() if room_of(file) in rooms for mutant in mutants(file, source)]
 
 
 @dataclass
 class Trial:
-    """One mutant, and what became of it. `verdict`: killed, hangs, survived, marked or never run."""
+    """One mutant and its result. `verdict`: killed, hangs, survived, marked or never run."""
 
     mutant: Mutant
     tests: Sequence[str] = ()
@@ -98,7 +98,7 @@ class Trial:
 
 
 class Nursery:
-    """Keepers (`keeper.py`), each in a copy of the project of its own."""
+    """Keepers (`keeper.py`), each with its own copy of the project."""
 
     def __init__(self, jobs: int, record: Record) -> None:
         self.record = record
@@ -116,7 +116,7 @@ class Nursery:
             list(threads.map(self._try, trials))
 
     def fails_unchanged(self, tests: Sequence[str]) -> list[str]:
-        """Those of the tests that fail without any change: they have killed nothing."""
+        """Return the tests that fail without any change: they don't count as kills."""
         keeper = self.free.get()
         found = keeper.ask(tests, *self._limits(tests), whole=True)
         self.free.put(keeper)
@@ -146,7 +146,7 @@ class Nursery:
 
 
 class Kept:
-    """A keeper's process, seen from here."""
+    """The process of a keeper, seen from this process."""
 
     def __init__(self, tree: Path, files: Sequence[str]) -> None:
         self.tree = tree
@@ -172,7 +172,7 @@ class Kept:
         source: str | None = None,
         whole: bool = False,
     ) -> dict[str, Any]:
-        """What became of the tests."""
+        """Return the result of the tests."""
         order = {"module": module, "source": source, "tests": tests, "all": whole, "busy": busy, "wait": wait}
         data = memoryview((json.dumps(order) + "\n").encode())
         while data:
@@ -180,7 +180,7 @@ class Kept:
         return self.hear()
 
     def hear(self) -> dict[str, Any]:
-        """The next answer. Raises RuntimeError where the keeper has ended: its log says why."""
+        """Return the next answer. Raises RuntimeError if the keeper has ended: its log says why."""
         answer = self._said.readline()
         if not answer:
             raise RuntimeError(f"a keeper has ended: see {self.tree}.txt")
@@ -214,7 +214,7 @@ def _tell(trial: Trial, seconds: float) -> None:
 def chosen(
     record: Record, mutant: Mutant, budget: float = BUDGET, longest: float = LONGEST, tried: Sequence[str] = ()
 ) -> tuple[list[str], int]:
-    """The tests to run against a mutant in so many seconds, and how many more there are that take too long."""
+    """Return the tests for a mutant within this many seconds, and how many more would take too long."""
     tests = [test for test in record.tests_of(mutant) if test not in tried]
     found: list[str] = []
     spent = 0.0
@@ -234,7 +234,7 @@ def diff(mutant: Mutant, source: str) -> str:
 
 
 def report(trials: Sequence[Trial], sources: Mapping[str, str]) -> str:
-    """Per room what became of its mutants; then every survivor with its change."""
+    """Print the results per package; then every survivor with its change."""
     rooms: dict[str, Counter[str]] = defaultdict(Counter)
     for trial in trials:
         rooms[room_of(trial.mutant.file)]["killed" if trial.killed else trial.verdict] += 1

@@ -1,7 +1,7 @@
 """A process that has imported everything and collected all tests: it tries each mutant in a fork of itself.
 
-A fork is given the mutant by transplant: the changed functions run the mutant's code, and values of the module give
-way to the mutant's wherever they are held. So a mutant costs its tests, and no import.
+The fork transplants the mutant: changed functions run the mutant's code, and the module's values are replaced wherever
+they are referred to. So a mutant costs its tests, but no imports.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ NOWHERE = 71
 
 
 class Keeper:
-    """Takes orders, one JSON object a line, and answers each with one; the first answer says that it is ready.
+    """Takes orders, one JSON object per line, and answers each with one; the first answer says that it is ready.
 
-    `module`, `source`: the mutant, or neither. `tests`: what to run, until one fails or, with `all`, to the end.
-    `busy`, `wait`: seconds of a processor, and seconds, that this may take.
+    `module`, `source`: the mutant, or neither. `tests`: run them until one fails or, with `all`, to the end.
+    `busy`, `wait`: seconds of processor time, and of real time, that this may take.
     """
 
     def __init__(self, orders: int, answers: int, folder: Path) -> None:
@@ -98,7 +98,7 @@ class Keeper:
 
 
 def _ends(process: int, wait: float) -> int | None:
-    """The status of a child that ends in time."""
+    """Return the status of a child that ends in time."""
     until = time.monotonic() + wait
     while time.monotonic() < until:
         ended, status = os.waitpid(process, os.WNOHANG)
@@ -111,7 +111,7 @@ def _ends(process: int, wait: float) -> int | None:
 def transplant(module: types.ModuleType, source: str) -> int:
     """Make a module that others have imported behave as if it had been written as `source`.
 
-    Gives the number of things that were changed.
+    Return the number of things that were changed.
     """
     new = types.ModuleType(module.__name__)
     new.__dict__.update({name: getattr(module, name, None) for name in ("__file__", "__package__", "__spec__")})
@@ -128,7 +128,7 @@ def transplant(module: types.ModuleType, source: str) -> int:
 
 
 def _take_over(module: types.ModuleType, name: str, old: Any, new: Any) -> int:
-    """How many things were changed for one name of a module."""
+    """Return how many things were changed for one name of a module."""
     if isinstance(old, type) and isinstance(new, type):
         return _take_class(old, new) if old.__module__ == module.__name__ else 0
     functions = list(zip(_functions(old), _functions(new), strict=False))
@@ -161,7 +161,7 @@ def _take_class(old: type, new: type) -> int:
 
 
 def _functions(value: Any) -> Iterator[types.FunctionType]:
-    """The functions that a name of a module or a class stands for, without what is wrapped around them."""
+    """Return the functions that a name of a module or a class refers to, without their wrappers."""
     if isinstance(value, property):
         for each in (value.fget, value.fset):
             yield from _functions(each)
@@ -186,7 +186,7 @@ def _take_function(old: types.FunctionType, new: types.FunctionType) -> int:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two values show the same; of what has no value of its own, such as a factory's mark, nothing is known."""
+    """Return whether two values look the same. Addresses of objects are ignored."""
     if one is other:
         return True
     return type(one) is type(other) and _shown(one) == _shown(other)

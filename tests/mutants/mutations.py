@@ -1,4 +1,4 @@
-"""The small mistakes that can be made in a module: each is one node of its syntax tree, written otherwise."""
+"""The small mistakes that can be made in a module: each changes one node of its syntax tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT += (ast.AnnAssign, ast.Return, ast.Slice)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node stands: the function or class around it, and the lines of its statement, of which tests run some."""
+    """Location of a node: the function or class around it, and the lines of its statement, some of which tests run."""
 
     within: str
     lines: range
@@ -36,7 +36,7 @@ class Place:
 class Mutant:
     """One change of one module: the bytes of the source from `begin` to `end` become `text`.
 
-    `file`, `place.within`, `was` and `now` name it whatever else moves in the file.
+    `file`, `place.within`, `was` and `now` identify it even if other code of the file moves.
     """
 
     file: str
@@ -52,19 +52,18 @@ class Mutant:
         return self.file, self.place.within, self.was, self.now
 
     def applied(self, source: str) -> str:
-        """The source with this change."""
+        """Return the source with this change."""
         data = source.encode()
         return (data[: self.begin] + self.text.encode() + data[self.end :]).decode()
 
 
 def mutants(file: str, source: str) -> list[Mutant]:
-    """Every mutant of a module, in the order of its lines.
+    """Return every mutant of a module, in the order of its lines.
 
-    What a person reads is left alone (docstrings, the texts of errors and f-strings), and so is what only a type
-    checker reads, and what is an assertion (`assert`, and `strict` of zip). A number or a span of time that a module
-    gives a name (`TRIES: Final = 5`) is left alone, too: most are sizes of batches and numbers of tries, and a test of
-    one could only say it once more (PIT leaves constants out by default; Google's tool takes none of capacities). What
-    is done at such a limit, and beyond it, is not left out.
+    Texts for people (docstrings, messages and f-strings), code for type checkers only, and assertions (`assert`,
+    and `strict` of zip) are not changed. Named numbers and durations (`TRIES: Final = 5`) are not changed either:
+    most are sizes of batches and numbers of tries, and a test could only repeat them (PIT excludes constants by
+    default, Google's tool capacities). The code that handles such a limit is changed.
     """
     return list(_Finder(file, source).found(ast.parse(source), Place("", range(0))))
 
@@ -135,7 +134,7 @@ class _Finder:
         return self._change(node, ast.unparse(node), ast.unparse(other), f"({ast.unparse(other)})", place)
 
     def _constant(self, node: ast.Constant, other: int, place: Place, parent: ast.AST | None) -> Mutant:
-        """A constant says little: it is shown with what it stands in, where that is short."""
+        """Change a constant. It is shown within the expression around it, if that is short."""
         value, shown = node.value, parent if isinstance(parent, _SHORT) else node
         was = ast.unparse(shown)
         node.value = other
@@ -166,7 +165,7 @@ def _is_final(node: ast.AnnAssign) -> bool:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether an expression is made of numbers only, or is a span of time of them."""
+    """Return whether an expression consists of numbers only, or is a duration made of them."""
     match node:
         case ast.Constant(value=value):
             return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,7 +1,7 @@
-"""Which tests run which lines of the package as it is now: recorded once, kept in a folder, brought up to date.
+"""Which tests run which lines of the package: recorded in a folder, and updated.
 
-A test file that is new or has changed is recorded again. Where a module has changed, the lines that stayed keep their
-tests; a line that is new has those of the lines around it until its test file changes.
+New or changed test files are recorded again. If a module has changed, its unchanged lines keep their tests. A new line
+has the tests of the lines around it until its test file changes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _START = 0.3
 
 
 def modules() -> dict[str, str]:
-    """Path in the package → source, of every module."""
+    """Return path in the package → source, of every module."""
     return {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 
 
@@ -58,7 +58,7 @@ def _hashes() -> dict[str, str]:
 
 @dataclass
 class Record:
-    """`seconds`: test → how long a processor was busy with it. `lines`: path in the package → line → its tests."""
+    """`seconds`: test → its processor time. `lines`: path in the package → line → its tests."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class Record:
     hashes: dict[str, str] = field(default_factory=dict)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """The tests that run the line of a mutant, in the order in which one of them may soon fail.
+        """Return the tests that run the line of a mutant, those first that are likely to fail soon.
 
-        In turn the one that adds most, and the fastest one. Most adds, for its time, whichever runs the lines of the
-        module that those before it have not run; tests in files that are called as the module go first. Many lines
-        are run by every whole night: nights that take other ways through the module ask other things of them. What
-        runs when a module is imported belongs to every test that runs a line of it.
+        The test that adds most and the fastest test alternate. A test adds most if it runs the most lines of
+        the module, for its time, that earlier ones have not run; tests in files named after the module go
+        first. Many lines are run by every whole run of a site: different runs test them differently. Code that
+        runs on import belongs to every test that runs a line of the module.
         """
         lines = self.lines.get(mutant.file, {})
         bodies = _bodies(self.sources[mutant.file])
@@ -86,7 +86,7 @@ class Record:
         return list(dict.fromkeys(itertools.chain.from_iterable(zip(most, fast, strict=True))))
 
     def _differing(self, tests: list[str], lines: dict[int, set[str]]) -> Iterator[str]:
-        """The tests, each time the one that adds most to those before it."""
+        """Return the tests ordered by what each adds to those before it."""
         runs = np.array([[test in ran for ran in lines.values()] for test in tests], np.float64)
         cost = np.array([self.seconds[test] + _START for test in tests])
         weight = np.ones(len(lines))
@@ -98,13 +98,13 @@ class Record:
 
 
 def _bodies(source: str) -> set[int]:
-    """The lines that run when a function is called; all others run as the module is imported."""
+    """Return the lines that run when a function is called; all others run when the module is imported."""
     functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     return {line for node in functions for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
 
 
 def up_to_date(folder: Path, *, jobs: int, record_changed: bool = True) -> Record:
-    """The record of the folder, after the tests that it does not know were run."""
+    """Return the record in the folder, after running the tests that it lacks."""
     record = _read(folder / "record.json")
     now, hashes = modules(), _hashes() if record_changed else record.hashes
     record.lines = {

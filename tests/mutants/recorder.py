@@ -1,7 +1,7 @@
-"""Which test runs which line, and how long each takes: a plugin of pytest, `-p tests.mutants.recorder`.
+"""Records which test runs which line, and for how long: a pytest plugin, `-p tests.mutants.recorder`.
 
-Every process of the session leaves a file in the folder that `MUTANTS_RECORD` names. Lines that a test runs in child
-processes are not seen, and a test that does not pass is left out.
+Every process of the session writes a file to the folder in `MUTANTS_RECORD`. Lines that a test runs in child processes
+are not seen, and failing tests are left out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record where a folder for it is named, but not in the process that only hands out the tests."""
+    """Record if a folder for it is set, but not in the process that only distributes the tests."""
     folder = os.environ.get("MUTANTS_RECORD")
     if folder and (hasattr(config, "workerinput") or not config.getoption("numprocesses", None)):
         config.pluginmanager.register(Recorder(Path(folder)))

@@ -1,4 +1,4 @@
-"""A real Airflow for tests: a home of its own with a SQLite database, and one process that runs DAGs in it."""
+"""A real Airflow for tests: a home with an SQLite database, and one process that runs DAGs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class DagRun:
-    """How a run of a DAG went. `events`: the address of an asset and what its event says, of each that the run had."""
+    """Result of a DAG run. `events`: the extra data of each asset event of the run, by the address of the asset."""
 
     state: str
     tasks: list[dict[str, Any]]
@@ -36,7 +36,7 @@ class DagRun:
     run_id: str
 
     def of(self, task: str) -> list[dict[str, Any]]:
-        """The instances of a task, in the order of their map index."""
+        """Return the instances of a task in the order of their map index."""
         return sorted((one for one in self.tasks if one["task"] == task), key=lambda one: one["index"])
 
     def states(self, task: str) -> list[str]:
@@ -49,7 +49,7 @@ class DagRun:
         return [one["label"] for one in self.of(task)]
 
     def retry_reasons(self, task: str) -> list[str]:
-        """Why each try of a task but the last was followed by another, as Airflow keeps it."""
+        """Return the reasons that Airflow recorded for retries: one for each try of a task except the last."""
         return [reason for name, reason in self.reasons if name == task]
 
     def xcom(self, task: str, key: str = "return_value") -> Any:
@@ -58,7 +58,7 @@ class DagRun:
 
 
 class Airflow:
-    """The process. `environ` is what every request has, unless it says otherwise."""
+    """The process. `environ` applies to every request that does not set its own."""
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self.home = home
@@ -75,7 +75,7 @@ class Airflow:
         self._asked = 0
 
     def ask(self, do: str, environ: Mapping[str, str], **values: Any) -> tuple[dict[str, Any], str]:
-        """One request; gives the answer and what Airflow wrote meanwhile."""
+        """Send a request. Return the answer and what Airflow logged meanwhile."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._asked += 1
@@ -91,27 +91,27 @@ class Airflow:
     def run(
         self, sites: Path, dag: str, conf: dict[str, Any] | None = None, *, only: str | None = None, **environ: str
     ) -> DagRun:
-        """Run a DAG of a folder of site files to its end. `only`: this task, without those before it."""
+        """Run a DAG of a folder of site files to its end. `only`: run only this task, without those before it."""
         answer, log = self.ask("run", {"SITEMAP_ETL_SITES": str(sites), **environ}, dag=dag, conf=conf or {}, only=only)
         assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
         return DagRun(**answer, log=log)
 
     def call(self, sites: Path, method: str, path: str, body: Any = None, *, publish: bool = False) -> Any:
-        """A request to the API server as its UI makes it; gives what it answers. `publish`: parse the DAGs before."""
+        """Send a request to the API server as its UI does, and return the answer. `publish`: parse the DAGs first."""
         world = {"SITEMAP_ETL_SITES": str(sites)}
         answer, log = self.ask("call", world, method=method, path=path, body=body, publish=publish)
         assert answer.get("code", 500) < 300, f"{answer}\n{log[-4000:]}"
         return answer["body"]
 
     def settle(self, sites: Path, dag: str, run_id: str, before: str | None = None, **environ: str) -> DagRun:
-        """Let a run go on until it has ended, or until a task is about to start."""
+        """Continue a run until it has ended, or until a task is about to start."""
         world = {"SITEMAP_ETL_SITES": str(sites), **environ}
         answer, log = self.ask("settle", world, dag=dag, run_id=run_id, before=before)
         assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
         return DagRun(**answer, log=log)
 
     def describe(self, sites: Path) -> dict[str, Any]:
-        """What Airflow makes of a folder of site files."""
+        """Return what Airflow makes of a folder of site files."""
         answer, log = self.ask("bag", {"SITEMAP_ETL_SITES": str(sites)})
         assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
         return answer
@@ -124,7 +124,7 @@ class Airflow:
 
 @contextmanager
 def airflow(home: Path, *, like: Path | None = None) -> Iterator[Airflow]:
-    """Airflow in `home`, until the end of the block: with a new database, or with that of the home `like`."""
+    """Run Airflow in `home` until the end of the block, with a new database or a copy of that of the home `like`."""
     if like is not None:
         shutil.copytree(like, home, dirs_exist_ok=True)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "SITEMAP_ETL"))}
@@ -149,7 +149,7 @@ def airflow(home: Path, *, like: Path | None = None) -> Iterator[Airflow]:
 
 @pytest.fixture(scope="session")
 def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a new database: made once for all processes of a session, to be copied."""
+    """A home with a new database, made once for all processes of a session. Copy it to change it."""
     if find_spec("airflow") is None:
         pytest.skip("Airflow is not installed")
 
@@ -166,6 +166,6 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def airflow_process(tmp_path_factory: pytest.TempPathFactory, airflow_home: Path) -> Iterator[Airflow]:
-    """Airflow in a home of this file alone. Skips the test if Airflow isn't installed."""
+    """Airflow in a home that only this test file uses. Skips the test if Airflow isn't installed."""
     with airflow(tmp_path_factory.mktemp("airflow"), like=airflow_home) as running:
         yield running

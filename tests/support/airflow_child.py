@@ -1,7 +1,7 @@
-"""A process with a real Airflow in it: reads one request a line, runs DAGs, answers one line each.
+"""A process with a real Airflow: reads one request per line, runs DAGs, and answers with one line each.
 
-Requests are `{"do": …, "environ": {...}, ...}`: what can be done is in `KINDS`. Whatever Airflow writes goes to
-the log file of the request.
+Requests are `{"do": …, "environ": {...}, ...}`; `KINDS` lists the values of `do`. Airflow's output goes to the log file
+of the request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IDLE = 20
 
 
 def migrate(_request: dict[str, Any]) -> dict[str, Any]:
-    """Make the database: as `airflow db migrate` does, without a process for it."""
+    """Make the database as `airflow db migrate` does, but in this process."""
     from airflow.utils.db import initdb
 
     initdb()
@@ -35,7 +35,7 @@ def bag() -> Any:
 
 
 def hurry(task: Any) -> None:
-    """Retry at once: the waiting is Airflow's, and it has tests of its own."""
+    """Retry at once: waiting is Airflow's part."""
     values = {"retry_delay": timedelta(0), "retry_exponential_backoff": 0}
     if hasattr(task, "partial_kwargs"):
         task.partial_kwargs.update(values)
@@ -45,7 +45,7 @@ def hurry(task: Any) -> None:
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
-    """One run of a DAG, without a logical date, as REST starts it."""
+    """Run a DAG without a logical date, as REST starts it."""
     dag = bag().dags[request["dag"]]
     if request["only"] is not None:
         dag = dag.partial_subset(request["only"], include_upstream=False)
@@ -56,7 +56,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def ended(dag_run: Any) -> dict[str, Any]:
-    """How a run went so far."""
+    """Return the state of a run so far."""
     from airflow.models.asset import AssetEvent, AssetModel
     from airflow.models.taskinstancehistory import TaskInstanceHistory
     from airflow.models.xcom import XComModel
@@ -93,7 +93,7 @@ def ended(dag_run: Any) -> dict[str, Any]:
 
 
 def describe(_request: dict[str, Any]) -> dict[str, Any]:
-    """What a DAG processor finds, and what it leaves in the database."""
+    """Return what a DAG processor finds, and what it stores in the database."""
     from airflow.models.dag import DagModel
     from airflow.models.errors import ParseImportError
     from airflow.utils.session import create_session
@@ -139,7 +139,7 @@ def describe(_request: dict[str, Any]) -> dict[str, Any]:
 
 
 def publish_dags() -> Any:
-    """Put the DAGs into the database, as a DAG processor does; gives them."""
+    """Store the DAGs in the database as a DAG processor does, and return them."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import sync_bag_to_db
 
@@ -151,12 +151,12 @@ def publish_dags() -> Any:
 
 @cache
 def token() -> str:
-    """The right of anybody to everything, where Airflow asks nobody who they are."""
+    """Return a token with all permissions, for an Airflow without logins."""
     return str(server().get("/auth/token").json()["access_token"])
 
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
-    """One request to the API server."""
+    """Send a request to the API server."""
     if request["publish"]:
         publish_dags()
     path, headers = f"/api/v2/{request['path']}", {"Authorization": f"Bearer {token()}"}
@@ -165,9 +165,9 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def settle(request: dict[str, Any]) -> dict[str, Any]:
-    """Do what a scheduler and its workers do for a run, until it has ended, or `before` the first instance of a task.
+    """Do the work of a scheduler and its workers until a run has ended, or `before` the first instance of a task.
 
-    It is the loop of `dag.test()`, for a run that there is already.
+    It is the loop of `dag.test()`, for an existing run.
     """
     from airflow.models.dagrun import DagRun
     from airflow.sdk.definitions.dag import _run_task
@@ -206,7 +206,7 @@ def settle(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def connect(request: dict[str, Any]) -> dict[str, Any]:
-    """Put a connection into Airflow's database."""
+    """Add a connection to Airflow's database."""
     from airflow.models import Connection
     from airflow.utils.session import create_session
 
@@ -216,9 +216,9 @@ def connect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def start(request: dict[str, Any]) -> dict[str, Any]:
-    """Start a run as the scheduler does, as far as its listeners hear of it; gives the XComs that it has then.
+    """Start a run as the scheduler does, with listeners; return the XComs that it has then.
 
-    `pools`: those that are created first.
+    `pools`: pools to create first.
     """
     from airflow.models import DagRun, Pool
     from airflow.models.serialized_dag import SerializedDagModel
@@ -251,7 +251,7 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def server() -> Any:
-    """The API server, with the plugins that are installed."""
+    """Return the API server with the installed plugins."""
     from airflow.api_fastapi.app import create_app
     from starlette.testclient import TestClient
 
@@ -259,7 +259,7 @@ def server() -> Any:
 
 
 def get(request: dict[str, Any]) -> dict[str, Any]:
-    """A page of the API server, asked for as a browser does once its user has logged in."""
+    """Request a page of the API server as the browser of a logged-in user does."""
     client = server()
     client.cookies.clear()
     if request["user"]:
@@ -270,7 +270,7 @@ def get(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def belong(request: dict[str, Any]) -> dict[str, Any]:
-    """Give all DAGs to a team; another has none."""
+    """Assign all DAGs to a team; another team has none."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.models.team import Team
     from airflow.utils.session import create_session
@@ -282,7 +282,7 @@ def belong(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def say(request: dict[str, Any]) -> dict[str, Any]:
-    """Change an XCom of a task, as a person may in the UI; gives what it was."""
+    """Change an XCom of a task as a user can in the UI; return its former value."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select

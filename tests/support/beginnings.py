@@ -1,4 +1,4 @@
-"""A site file as `init` begins it, and whether it runs."""
+"""Site files that `init` writes, and whether they run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.command import call
 
 
 def started(source: object, *more: object) -> dict[str, Any]:
-    """The site file that `init` writes; its JSON under `json`."""
+    """Run `init` and return the site file that it writes, with the JSON of `init` under `json`."""
     done = call("init", "--from", source, *more, "--json")
     assert done.code == 0, done.out
     site: dict[str, Any] = yaml.safe_load(Path("site.yaml").read_text(encoding="utf-8"))
@@ -19,7 +19,7 @@ def started(source: object, *more: object) -> dict[str, Any]:
 
 
 def runs(listed: int) -> dict[str, Any]:
-    """What was written passes `validate --connect`, and a dry run lists so many pages; gives the run's JSON."""
+    """Check that the site passes `validate --connect` and a dry run lists this many pages. Return the run's JSON."""
     checked = call("validate", "site.yaml", "--connect")
     assert checked.code == 0, checked.err
     done = call("run", "site.yaml", "--dry-run", "--json")

@@ -1,4 +1,4 @@
-"""A real browser without a window, which opens pages of ours and measures them."""
+"""A real headless browser that opens report pages and measures them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PROBE = """() => {
 
 @dataclass(frozen=True)
 class Seen:
-    """Measures of a page in a browser. `wide`: number of elements that reach beyond the window."""
+    """Measures of a page in a browser. `wide`: number of elements that extend beyond the window."""
 
     width: int
     window: int

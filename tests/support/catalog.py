@@ -1,4 +1,4 @@
-"""A site over tables in SQLite, of which sections read what changed."""
+"""A site over SQLite tables with incremental sections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 class Catalog(TestSite):
-    """A site with tables in SQLite. `read(section, select)` is a section that reads one of them incrementally."""
+    """A site with tables in SQLite. `read(section, select)` adds a section that reads a table incrementally."""
 
     def __init__(self, folder: Path, **keys: Any) -> None:
         super().__init__(folder, **keys)
@@ -53,7 +53,7 @@ class Catalog(TestSite):
 
 
 def of_pages(folder: Path) -> Catalog:
-    """One whose section `pages` reads a hundred of them."""
+    """Return a site whose section `pages` reads a hundred pages."""
     site = Catalog(folder)
     site.table("pages", 100)
     site.read("pages")

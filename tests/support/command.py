@@ -1,4 +1,4 @@
-"""The command as a person calls it: in this process where that is enough, else as a process of its own."""
+"""The command as a user calls it: in this process if that suffices, else as a separate process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN_KEYS = {
 
 @dataclass(frozen=True)
 class Done:
-    """How a call ended."""
+    """Result of a call."""
 
     code: int
     out: str
@@ -35,12 +35,12 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """The one object on stdout."""
+        """The only JSON object on stdout."""
         return json.loads(self.out)
 
 
 def commands(group: click.Group = app, prefix: str = "") -> dict[str, click.Command]:
-    """Every command by its name, those of a group behind the group's."""
+    """Return every command by its name. The names of subcommands begin with that of their group."""
     found = {}
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
@@ -53,7 +53,7 @@ def commands(group: click.Group = app, prefix: str = "") -> dict[str, click.Comm
 
 
 def at(time: str) -> tuple[str, ...]:
-    """The options of a run at this time, whatever the clocks say."""
+    """Return the options for a run at this time, whatever the clocks say."""
     return "--now", time, "--reason", "a test's time"
 
 
@@ -70,7 +70,7 @@ def call(*arguments: object) -> Done:
 
 
 def process(*arguments: object, cwd: Path, **environ: str) -> subprocess.Popen[str]:
-    """Start the command as a process of its own, with a group of its own."""
+    """Start the command as a separate process with its own process group."""
     return subprocess.Popen(
         [*PROGRAM, *map(str, arguments)],
         cwd=cwd,

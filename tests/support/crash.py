@@ -55,9 +55,9 @@ class _Killing(Wrapped):
 
 
 class Killing(Wrapping):
-    """Counts the puts and deletes on all storages of a run; kills its process at the n-th, before or after it.
+    """Counts writes (puts and deletes) on all storages of a run and kills its process before or after the n-th.
 
-    `since`: counting begins with the first write whose address has this in it.
+    `since`: counting begins with the first write whose address contains this.
     """
 
     storage = _Killing
@@ -85,7 +85,7 @@ class Killing(Wrapping):
 
 @dataclass
 class Done:
-    """What became of a job. `writes`: the addresses it wrote, in order; deletes begin with a minus."""
+    """Result of a job. `writes`: the addresses it wrote, in order; those of deletes begin with a minus."""
 
     killed: bool
     status: str = ""
@@ -95,7 +95,7 @@ class Done:
 
 @dataclass
 class World:
-    """What a stranger and the next run see. Two are the same whose objects have the same content."""
+    """Everything that a crawler and the next run see. Two are equal if their objects have the same content."""
 
     objects: dict[str, bytes] = field(compare=False)
     manifest: dict[str, Any] | None
@@ -106,7 +106,7 @@ class World:
 
 
 class Laboratory:
-    """A site in `folder/live`, public and state there or in a bucket, and the process that runs its jobs."""
+    """A site in `folder/live`, public files and state there or in a bucket, and the process that runs its jobs."""
 
     def __init__(
         self, folder: Path, *, s3: S3Server | None = None, env: Mapping[str, str] | None = None, **keys: Any
@@ -148,7 +148,7 @@ class Laboratory:
         return open_storage(self.site.load().publish.to)
 
     def robots(self, text: str) -> None:
-        """Put a robots.txt, so that no run asks the net for one."""
+        """Write a robots.txt, so that no run requests one from the network."""
         self.public().put("robots.txt", text.encode())
 
     def world(self) -> World:
@@ -167,7 +167,7 @@ class Laboratory:
         return World(objects, None if manifest is None else essence(manifest))
 
     def keep(self) -> None:
-        """Remember everything as it is."""
+        """Save everything as it is."""
         kept = self.folder / "kept"
         if kept.exists():
             shutil.rmtree(kept)
@@ -176,7 +176,7 @@ class Laboratory:
             self._kept = {key: (etag, self._read(key, etag)) for key, etag in self._there().items()}
 
     def restore(self) -> None:
-        """Put everything back as it was kept, but the exports."""
+        """Restore everything as it was saved, except the exports."""
         exports = {path.name: path.read_bytes() for path in self.live.glob("*.csv")}
         shutil.rmtree(self.live)
         shutil.copytree(self.folder / "kept", self.live)
@@ -197,7 +197,7 @@ class Laboratory:
         return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
 
     def _read(self, key: str, etag: str) -> bytes:
-        """An object's bytes. The store makes the etag from what it holds: the same one is not fetched twice."""
+        """Return an object's bytes. The etag is made from the content: content with a known etag is not read again."""
         assert self.client is not None
         if etag not in self._known:
             self._known[etag] = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
@@ -206,20 +206,20 @@ class Laboratory:
     # --- what is done ---
 
     def run(self, night: int, **how: Any) -> Done:
-        """A whole run of the n-th night at 2 a.m."""
+        """Run the site at 2 a.m. of day `n`."""
         return self._do("run", night, **how)
 
     def prepare(self, night: int) -> Done:
-        """A run of all stages before publish. What it staged is kept too."""
+        """Run all stages before publish. `keep` saves what they staged as well."""
         self._prepared = night
         return self._do("prepare", night)
 
     def publish(self, **how: Any) -> Done:
-        """Publish what was prepared, in a process of its own, in the same night."""
+        """Publish the prepared run of the same day in a process of its own."""
         return self._do("publish", self._prepared, **how)
 
     def roll_back(self, night: int, **how: Any) -> Done:
-        """Publish the set before the current one again."""
+        """Publish the previous release again."""
         return self._do("roll_back", night, **how)
 
     def _do(
@@ -254,7 +254,7 @@ class Laboratory:
 
 
 def essence(manifest: Manifest) -> dict[str, Any]:
-    """What must be the same whatever happened on the way: all but run ids, and what tells two writes apart."""
+    """Return what must be equal despite interruptions: everything except run ids and fences."""
     apart = {"etag", "stored", "stored_sha256", "former"}
 
     def plain(value: Any) -> Any:
@@ -276,7 +276,7 @@ def essence(manifest: Manifest) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do the jobs that come in, each in a fork; answer each with a line."""
+    """Run each incoming job in a fork, and answer with one line."""
     from sitemap_etl import report
     from sitemap_etl.errors import SitemapEtlError
     from sitemap_etl.state.records import Summary
@@ -338,7 +338,7 @@ def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
 
 
 def prepare(site: Any, environment: Any, now: datetime, staging: Storage) -> Any:
-    """A run that is rendered, and not published yet."""
+    """Render a run without publishing it."""
     from sitemap_etl.stages.extract import extract_split
     from sitemap_etl.stages.merge import merge_bucket, plan_merge
     from sitemap_etl.stages.partition import partition
@@ -385,10 +385,10 @@ _JOBS: dict[str, Any] = {"run": _run, "prepare": _prepare, "publish": _publish, 
 
 
 def listed(objects: Mapping[str, bytes], at: str = f"{ORIGIN}/") -> dict[str, list[str]]:
-    """loc → files that list it, as a crawler finds them: robots.txt → indexes → sitemaps.
+    """Return the files that list each loc, as a crawler finds them: robots.txt → indexes → sitemaps.
 
-    Raises AssertionError where the set is not valid: something that is listed does not exist, does not parse, is over
-    the limits of the protocol or lists nothing.
+    Raises AssertionError if a listed file does not exist, does not parse, exceeds the limits of the protocol or is
+    empty.
     """
     import gzip
     import xml.etree.ElementTree as ET
@@ -424,7 +424,7 @@ def listed(objects: Mapping[str, bytes], at: str = f"{ORIGIN}/") -> dict[str, li
 
 
 def locs_of(*exports: Iterable[Mapping[str, Any]]) -> set[str]:
-    """The locs that the rows of these exports stand for."""
+    """Return the locs of the rows of these exports."""
     return {f"{ORIGIN}{row['loc']}" for rows in exports for row in rows}
 
 

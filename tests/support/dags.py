@@ -1,4 +1,4 @@
-"""A folder of a site whose DAG a real Airflow runs."""
+"""A folder of site files whose DAGs a real Airflow runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SITE = "https://shop.example"
 
 
 class Shop:
-    """A folder with a site file, its exports, and where it publishes."""
+    """A folder with a site file, its exports and its target."""
 
     def __init__(self, folder: Path, running: Airflow) -> None:
         self.folder = folder
@@ -28,7 +28,7 @@ class Shop:
         self.environ: dict[str, str] = {}
 
     def site(self, stem: str = "shop", /, **keys: Any) -> None:
-        """Write a site file; `pages` is its section unless `keys` say otherwise."""
+        """Write a site file. `pages` is its section unless `keys` has other ones."""
         given = {
             "site": SITE,
             "publish": {"to": "../public", "at": f"{SITE}/"},
@@ -45,11 +45,11 @@ class Shop:
         return self.airflow.run(self.sites, dag, conf, **self.environ)
 
     def publish(self) -> None:
-        """A night before the one in question: by the command, which does the same in a tenth of the time."""
+        """Publish an earlier release with the command, which takes a tenth of the time of a DAG run."""
         assert call("run", self.sites / "shop.yaml").code == 0
 
     def files(self) -> dict[str, tuple[bytes, int]]:
-        """What is published, with the moments of writing."""
+        """Return the published files with their modification times."""
         return {
             str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in self.public.rglob("*")

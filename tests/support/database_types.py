@@ -1,4 +1,4 @@
-"""The tables of docs/reference/databases.md: types as the real servers have them, and what they become.
+"""The tables of docs/reference/databases.md: types of real servers, and the types they become.
 
 .venv/bin/python -m tests.support.database_types docs/reference/databases.md    # rewrites them
 """
@@ -103,7 +103,7 @@ DUCKDB: Final = (
 
 
 def table(uri: str, types: Sequence[tuple[str, str]], more: str = "") -> str:
-    """What one SELECT of all these expressions yields, as rows of Markdown. `more`: what follows them."""
+    """Return the result of a SELECT of all these expressions as rows of Markdown. `more`: appended lines."""
     select = ", ".join(f"{expression} AS c{at}" for at, (_, expression) in enumerate(types))
     connection, query = parse(uri), f"SELECT {select} {more}"
     (split,) = sources.plan_database(connection, query)
@@ -128,25 +128,25 @@ def _shown(column: pa.Array) -> str:
 
 
 def postgresql(server: Postgres) -> str:
-    """The table of PostgreSQL, for a database without types of its own."""
+    """Return the table of PostgreSQL, for a database without user-defined types."""
     server.execute(*POSTGRESQL_TYPES)
     return table(server.uri, POSTGRESQL)
 
 
 def sqlite(folder: Path) -> str:
-    """The table of SQLite."""
+    """Return the table of SQLite."""
     (folder / "types.db").touch()
     return table(f"sqlite:///{folder / 'types.db'}", SQLITE)
 
 
 def duckdb_file(folder: Path) -> str:
-    """The table of DuckDB."""
+    """Return the table of DuckDB."""
     duckdb.connect(str(folder / "types.duckdb")).close()
     return table(f"duckdb:///{folder / 'types.duckdb'}", DUCKDB)
 
 
 def with_tables(text: str, tables: dict[str, str]) -> str:
-    """The document with these tables in their places."""
+    """Return the document with these tables inserted."""
     return BLOCK.sub(lambda found: found[1] + tables.get(found[2], found[0]) + found[3], text)
 
 

@@ -1,6 +1,6 @@
-"""The pages of the documentation, and what their blocks say.
+"""The pages of the documentation and their blocks.
 
-A block marked `sh` is run by the tests as it stands (`tests/test_docs_run.py`), one marked `shell` is not: it needs
+The tests run blocks marked `sh` as written (`tests/test_docs_run.py`). They don't run those marked `shell`, which need
 root, an account or a terminal. A block with `title="…"` is a file of that name.
 """
 
@@ -20,7 +20,7 @@ FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^ *```", re.MUL
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block, without its indentation. `file`: the name that it has, or nothing."""
+    """A fenced block without its indentation. `file`: its file name, or empty."""
 
     language: str
     file: str
@@ -28,11 +28,11 @@ class Block:
 
 
 def all_blocks(page: Path) -> Iterator[Block]:
-    """The fenced blocks of a page, in order."""
+    """Return the fenced blocks of a page, in order."""
     for indent, language, file, text in FENCE.findall(page.read_text()):
         yield Block(language, file, "".join(f"{line.removeprefix(indent)}\n" for line in text.splitlines()))
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """The texts of the blocks in one language."""
+    """Return the texts of the blocks in one language."""
     return [block.text for block in all_blocks(page) if block.language == language]

@@ -1,4 +1,4 @@
-"""Search engines on loopback: they answer as documented, and fail as told."""
+"""Search engines on loopback: they answer as documented, and fail on demand."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Side:
 
 
 class Time:
-    """A clock that only sleeping, or the test, moves."""
+    """A clock that moves only when code sleeps or the test moves it."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
@@ -161,7 +161,7 @@ class Time:
 
 
 class Memory:
-    """A ledger that keeps JSON text, as the state does."""
+    """A ledger that stores JSON text, as the state does."""
 
     def __init__(self) -> None:
         self.text = "{}"
@@ -176,13 +176,16 @@ class Memory:
 
 
 def changes(rows: list[tuple[str, str, str | None]]) -> pa.Table:
-    """frames.CHANGES of (loc, kind, lastmod)."""
+    """Return a table `frames.CHANGES` of (loc, kind, lastmod)."""
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(3)]
     return pa.table([*columns, pa.array(["pages"] * len(rows), pa.string())], schema=frames.CHANGES)
 
 
 def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) -> engines.Submission:
-    """One changed index, one feed, three changes of a site of a hundred URLs, unless `values` say otherwise."""
+    """Return a submission of one changed index, one feed and three changes for a site of 100 URLs.
+
+    `values` replaces its fields.
+    """
     rows = [
         (f"{site}/a", "added", "2026-11-19"),
         (f"{site}/b", "changed", "2026-11-19"),
@@ -203,12 +206,12 @@ def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) 
 def made(
     name: str, keys: Mapping[str, Any], *, connection: str | None = None, environ: Mapping[str, str] | None = None
 ) -> engines.HttpEngine[Any]:
-    """The engine that a site file with these keys below `ping.<name>` makes; `connection`: what theirs is."""
+    """Return the engine for these keys below `ping.<name>`. `connection`: the URI of its connection."""
     engine = Ping.model_validate({name: keys}).engines()[name]
     found = None if connection is None else look_up("c", lambda _id: connection)
     return engines.engine(name, revealed(f"ping.{name}", engine, environ or {}), found)
 
 
 def index_of(request: Request) -> str:
-    """The index that a call of the Search Console API is about."""
+    """Return the index in a request to the Search Console API."""
     return unquote(request.path.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""How many examples of a property, and how many cases of a matrix, a session tries."""
+"""How many examples of a property and cases of a matrix a session tries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Case = TypeVar("_Case")
 
 
 def examples(number: int) -> int:
-    """Return two fifths of `number`, or all of it with `ALL=1`. CI repeats one seed, a person has another."""
+    """Return two fifths of `number`, or all of it with `ALL=1`. CI uses one seed, other sessions another."""
     return number if ALL else max(1, number * 2 // 5)
 
 
 def sample(
     cases: Iterable[_Case], kind: Callable[[_Case], Hashable], *, every: int = 1, whole: bool = ALL
 ) -> list[_Case]:
-    """Return the first case of each kind and each `every`th case, or a twelfth of these if not the `whole` is tried."""
+    """Return the first case of each kind and each `every`th case; a twelfth of these unless `whole`."""
     step = every if whole else every * PART
     seen: set[Hashable] = set()
     chosen = []

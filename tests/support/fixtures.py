@@ -1,4 +1,4 @@
-"""Fixtures over the test servers: imported by a conftest, or by a test file that needs them."""
+"""Fixtures for the test servers, imported by a conftest or a test file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def moto() -> Iterator[S3Server]:
 
 
 def reachable(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The server, with this process's environment set to reach it."""
+    """Return the server after setting the environment of this process to reach it."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_MAX_ATTEMPTS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in server.env.items():
@@ -28,13 +28,13 @@ def reachable(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 
 @pytest.fixture
 def s3(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The S3 server, with this process's environment set to reach it."""
+    """The S3 server, reachable through the environment of this process."""
     return reachable(moto, monkeypatch)
 
 
 @pytest.fixture(params=["moto", "seaweedfs"])
 def each_s3(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """Each of two S3 servers that share nothing, as `s3`: for what must hold of any store."""
+    """Each of two independent S3 servers, as `s3`: for rules that apply to every store."""
     return reachable(request.getfixturevalue(request.param), monkeypatch)
 
 
@@ -46,7 +46,7 @@ def bucket(s3: S3Server) -> str:
 
 @pytest.fixture
 def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    """A proxy in front of the S3 server that AWS_ENDPOINT_URL leads to; give up after a second without an answer."""
+    """A proxy in front of the S3 server of AWS_ENDPOINT_URL. Requests time out after a second."""
     with fault_proxy(s3.endpoint) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.endpoint)
         monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "1")

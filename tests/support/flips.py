@@ -1,8 +1,8 @@
-"""What becomes of an export if single bytes of it are changed: read by the product, one change after the other.
+"""The result of reading an export after changing single bytes of it, one change after the other.
 
     python -m tests.support.flips FILE      prints a count of each good outcome as JSON, and the other changes
 
-A reader that ends the process ends this one, and not the tests.
+A reader that crashes ends this process, and not the tests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _text(value: Any) -> str | None:
 
 
 def outcomes(path: Path, step: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the place and the bits of each change, and what became of it: same, refused, other or nameless."""
+    """Yield the position and bits of each change, and its outcome: same, refused, other or nameless."""
     whole, expected = path.read_bytes(), rows(path)
     assert len(expected) > 1
     changes = [(at, mask) for at in range(len(whole)) for mask in MASKS]

@@ -1,4 +1,4 @@
-"""What gates are asked about, and what they answered."""
+"""Inputs of gates and their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NONE: frozenset[str] = frozenset()
 
 
 def counts(**values: Any) -> Scope:
-    """The counts of a section, of which one page is listed where nothing else is said."""
+    """Return the counts of a section, with one listed page by default."""
     plain: dict[str, Any] = dict.fromkeys(
         ["published", "largest", "listed", "added", "removed", "extracted", "rejected"], 0
     )
@@ -19,5 +19,5 @@ def counts(**values: Any) -> Scope:
 
 
 def by_name(done: Any) -> dict[str, Any]:
-    """The gates of a finished run."""
+    """Return the gates of a finished run."""
     return {gate.name: gate for gate in done.summary.gates}

@@ -1,4 +1,4 @@
-"""Parquet files with INT96 timestamps of any bits, which no writer at hand can be asked for."""
+"""Parquet files with INT96 timestamps of any bits, which no available library writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site that many tests begin with: its nights are run once, and it is put back for each test."""
+"""A site that many tests start with: it is run once, and restored for each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Site = TypeVar("_Site", bound=TestSite)
 
 
 class Kept(Generic[_Site]):
-    """A site as it is now. It stays in its folder, because its state knows where it is."""
+    """A site as it is now. It stays in its folder because its state records the path."""
 
     def __init__(self, site: _Site) -> None:
         self._site = site
@@ -21,7 +21,7 @@ class Kept(Generic[_Site]):
         shutil.copytree(site.folder, self._folder)
 
     def put_back(self) -> _Site:
-        """Return the site as it was, whatever a test before did to its files, keys, environment or clock."""
+        """Return the site restored after an earlier test changed its files, keys, environment or clock."""
         shutil.rmtree(self._site.folder)
         shutil.copytree(self._folder, self._site.folder)
         site = copy(self._site)

@@ -1,4 +1,4 @@
-"""Tables of a lakehouse for tests, written by the formats' own libraries: Delta Lake, and Iceberg in a SQL catalog."""
+"""Lakehouse tables for tests, written by the libraries of the formats: Delta Lake, and Iceberg in a SQL catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = pa.schema([("id", pa.int64()), ("loc", pa.string()), ("lastmod", pa.strin
 
 
 def rows(first: int, last: int) -> pa.Table:
-    """Rows first … last - 1: id, loc /p/<id>, lastmod, and a column that no rule needs."""
+    """Return rows `first` to `last - 1`: id, loc /p/<id>, lastmod, and a column that no rule needs."""
     numbers = range(first, last)
     columns = [
         list(numbers),
@@ -30,7 +30,7 @@ def rows(first: int, last: int) -> pa.Table:
 
 
 class Written(Protocol):
-    """A table as its owner changes it."""
+    """A table and the operations of its owner."""
 
     source: dict[str, Any]
     environ: dict[str, str]
@@ -44,7 +44,7 @@ class Written(Protocol):
 
 
 class Delta:
-    """A table of Delta Lake. `feed`: it keeps a feed of its changed rows."""
+    """A Delta Lake table. `feed`: with a change data feed."""
 
     def __init__(self, address: str, *, feed: bool = False, options: Mapping[str, str] | None = None) -> None:
         self.address = address
@@ -126,7 +126,7 @@ def _z85(data: bytes) -> str:
 
 
 class Iceberg:
-    """A table of Iceberg: lake.shop.products, in a catalog on SQLite."""
+    """The Iceberg table lake.shop.products in a catalog on SQLite."""
 
     def __init__(self, folder: Path, warehouse: str = "", **properties: str) -> None:
         from pyiceberg.catalog import load_catalog
@@ -160,9 +160,9 @@ class Iceberg:
         return int(self.table().current_snapshot().snapshot_id)
 
     def mask(self, *places: int, equality: bool = False) -> None:
-        """Delete rows of the first file by a file of deletes, as Flink and Trino do; pyiceberg writes none itself.
+        """Delete rows of the first file with a delete file, as Flink and Trino do; pyiceberg writes none itself.
 
-        `equality`: by their ids instead of by their places.
+        `equality`: by their ids instead of their positions.
         """
         from pyiceberg.manifest import (
             DataFile,

@@ -1,4 +1,4 @@
-"""A store in memory that can keep a dead process's requests on their way, and let them arrive whenever it likes."""
+"""A store in memory that can delay requests of a dead process and let them arrive at any time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.storages import Died
 
 @dataclass(frozen=True)
 class Request:
-    """A put, or a delete (`data` is None), as it is on its way."""
+    """A put, or a delete (`data` is None), on its way."""
 
     url: str
     data: bytes | None
@@ -30,11 +30,11 @@ class Request:
 
 
 class Store:
-    """Objects by address. Every request of a process passes `passes`, where the process may die.
+    """Objects by address. Every request of a process goes through `passes`, and the process may die there.
 
-    `kill`: at which write; that one and whatever else the process still sends is `late`. `at`, `then`: before which
-    request, reads counted too, something happens. `conditional_delete`: whether a delete's condition is heeded.
-    `after_write`: called after each write.
+    `kill`: number of the write at which the process dies; that write and all later requests of the process are
+    `late`. `at`, `then`: before which request (reads counted too) something happens. `conditional_delete`: whether
+    a delete's condition is respected. `after_write`: called after each write.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -52,7 +52,7 @@ class Store:
         then: Callable[[], None] = lambda: None,
         after_write: Callable[[], None] = lambda: None,
     ) -> None:
-        """The next process begins."""
+        """Start the next process."""
         self.kill, self.at, self.then, self.after_write = kill, at, then, after_write
         self.requests = 0
         self.writes: list[str] = []
@@ -70,7 +70,7 @@ class Store:
         )
 
     def passes(self) -> None:
-        """A request reaches the store, if its process lives."""
+        """Let a request reach the store if its process is alive."""
         with self._lock:
             self.requests += 1
             if self.requests == self.at:
@@ -93,7 +93,7 @@ class Store:
             return done
 
     def arrive(self, request: Request) -> Any:
-        """What the store does with a write, whoever sent it, whenever. Raises PreconditionFailed."""
+        """Apply a write, whoever sent it and whenever. Raises PreconditionFailed."""
         with self._lock:
             there = self.stat(request.url)
             if request.data is None:
@@ -109,7 +109,7 @@ class Store:
             return self.stat(request.url)
 
     def arrives_late(self, requests: list[Request]) -> list[Request]:
-        """Let requests of a dead process arrive; gives those whose condition held."""
+        """Let requests of a dead process arrive; return those whose condition was met."""
         held = []
         for request in requests:
             try:
@@ -124,13 +124,13 @@ class Store:
         return None if found is None else Stat(url, len(found[0]), found[1], found[2])
 
     def below(self, url: str) -> dict[str, bytes]:
-        """What lies below an address, by key."""
+        """Return the objects below an address, by key."""
         found = sorted(self.objects.items())
         return {key.removeprefix(f"{url}/"): value[0] for key, value in found if key.startswith(f"{url}/")}
 
 
 class Memory:
-    """A part of a store, as a storage."""
+    """A part of a store with the interface of a storage."""
 
     conditional = True
 

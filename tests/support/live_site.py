@@ -1,4 +1,4 @@
-"""A web site on loopback whose every answer a test decides."""
+"""A web site on loopback whose every response a test decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = "a lamp of brass with a shade of linen that fits any socket and lights a
 
 @dataclass(frozen=True)
 class Asked:
-    """A request."""
+    """A received request."""
 
     method: str
     path: str
@@ -25,7 +25,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer; `hangs` is waited for before it, `closes` breaks off without one."""
+    """A response. It waits for `hangs` first; `closes` closes the connection without a response."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: HTML)
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass
 class Website:
-    """`answers`: by path, an answer or what makes one of a request. What has none answers 404."""
+    """`answers`: by path, a response or a function that makes one of a request. Other paths answer `otherwise`."""
 
     server: ThreadingHTTPServer
     answers: dict[str, Answer | Callable[[Asked], Answer]] = field(default_factory=dict)
@@ -48,11 +48,11 @@ class Website:
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def paths(self, method: str = "") -> list[str]:
-        """What was asked for, in order."""
+        """The requested paths, in order."""
         return [asked.path for asked in self.asked if method in ("", asked.method)]
 
     def page(self, path: str, text: str = "", *, head: str = "", status: int = 200, **headers: str) -> None:
-        """A page that says something of its own; `headers` with _ for -."""
+        """Add a page with its own text. Underscores in names of `headers` become hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self.answers[path] = Answer(status, {**HTML, **named}, document(f"{path} {text or WORDS} {path}", head=head))
 

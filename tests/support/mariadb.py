@@ -22,16 +22,16 @@ PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec")
 
 
 def server_program() -> str | None:
-    """The path of the server, None where it is not installed."""
+    """Return the path of the server, or None if it is not installed."""
     path = os.pathsep.join((os.environ.get("PATH", ""), *PLACES))
     return shutil.which("mariadbd", path=path) or shutil.which("mysqld", path=path)
 
 
 @dataclass(frozen=True)
 class MariaDB:
-    """A running server with the database `shop`; `reader` may read it and has the password given.
+    """A running server with the database `shop`. `reader` may read it with `password`.
 
-    It speaks TLS, with a certificate for 127.0.0.1 of the authority in the file `ca`.
+    It supports TLS with a certificate for 127.0.0.1, signed by the authority in the file `ca`.
     """
 
     port: int
@@ -53,7 +53,7 @@ class MariaDB:
 
 @contextmanager
 def mariadb_server(program: str) -> Iterator[MariaDB]:
-    """Start a server; it is stopped and removed at the end."""
+    """Run a server until the end of the block, and remove its folder afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
     user = getpass.getuser()
     install = shutil.which("mariadb-install-db") or shutil.which("mysql_install_db")
@@ -111,7 +111,7 @@ def _wait(server: MariaDB, running: subprocess.Popen[bytes], log: Path) -> None:
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDB]:
-    """The server of this session. Skipped where none is installed, except in CI, which must have one."""
+    """The server of this session. Skips if none is installed, except in CI, which must have one."""
     program = server_program()
     if program is None:
         assert os.environ.get("CI") != "true", "CI must have MariaDB: install the package mariadb-server"

@@ -1,4 +1,4 @@
-"""A notifier of Airflow that keeps what it was to say in a file, a line of JSON a message."""
+"""A notifier for Airflow that writes its messages to a file, one line of JSON each."""
 
 from __future__ import annotations
 

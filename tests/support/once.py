@@ -1,4 +1,4 @@
-"""What all processes of a session share: made by the first that asks for it."""
+"""Data that all processes of a session share: made by the first process that needs it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An operator before Airflow's UI, with one DAG: the requests are those of the UI, to Airflow's own API server.
+"""A user of Airflow's UI, with one DAG. It sends the requests of the UI to Airflow's API server.
 
-What a scheduler and its workers do in between is done by `Airflow.settle`.
+`Airflow.settle` does the work of the scheduler and its workers in between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.support.airflow import Airflow, DagRun
 
 @dataclass
 class Operator:
-    """`sites`: the folder of site files; one of them is that of the `dag`. `environ`: what its tasks have besides."""
+    """`sites`: the folder of site files, one of which makes the `dag`. `environ`: additional variables of its tasks."""
 
     airflow: Airflow
     sites: Path
@@ -22,31 +22,31 @@ class Operator:
     environ: dict[str, str]
 
     def parse(self) -> None:
-        """Let Airflow know of the DAG, as a DAG processor does."""
+        """Parse the DAG as a DAG processor does."""
         self._api("GET", "", publish=True)
 
     def details(self) -> Any:
-        """What the UI knows of the DAG."""
+        """Return what the UI shows of the DAG."""
         return self._api("GET", "/details")
 
     def trigger(self, **conf: Any) -> str:
-        """Trigger a run; gives its id."""
+        """Trigger a run; return its id."""
         return str(self._api("POST", "/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
 
     def settle(self, run_id: str, before: str | None = None) -> DagRun:
-        """Let a run go on until it has ended, or until a task is about to start."""
+        """Continue a run until it has ended, or until a task is about to start."""
         return self.airflow.settle(self.sites, self.dag, run_id, before, **self.environ)
 
     def run(self, **conf: Any) -> DagRun:
-        """Trigger a run, and let it end."""
+        """Trigger a run, and complete it."""
         return self.settle(self.trigger(**conf))
 
     def run_details(self, run_id: str) -> Any:
-        """What the UI knows of a run."""
+        """Return what the UI shows of a run."""
         return self._api("GET", f"/dagRuns/{run_id}")
 
     def clear(self, run_id: str, *tasks: str, downstream: bool = False) -> None:
-        """Clear tasks of a run, or all of it where none is named."""
+        """Clear tasks of a run, or all of them if none is named."""
         body: dict[str, Any] = {"dry_run": False, "only_failed": False}
         if tasks:
             body |= {"task_ids": list(tasks), "include_downstream": downstream, "dag_run_id": run_id}
@@ -55,7 +55,7 @@ class Operator:
             self._api("POST", f"/dagRuns/{run_id}/clear", body)
 
     def mark(self, run_id: str, state: str, task: str | None = None) -> None:
-        """Mark a run, or all instances of one of its tasks that are in another state."""
+        """Mark a run, or all instances of one of its tasks that have another state."""
         if task is None:
             self._api("PATCH", f"/dagRuns/{run_id}", {"state": state})
             return

@@ -1,6 +1,6 @@
-"""The test files of a package: `python -m tests.support.packages urls` names them, for `make test P=urls`.
+"""The test files of a package: `python -m tests.support.packages urls` prints them, for `make test P=urls`.
 
-A file belongs to the package that its name begins with, and to those that it imports most of.
+A file belongs to the package in its name, and to the packages that it imports most.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def packages() -> set[str]:
 
 @cache
 def packages_of(path: Path) -> set[str]:
-    """Return the packages that a test file belongs to: none if it is about the whole."""
+    """Return the packages that a test file belongs to, or none if it is about the whole product."""
     called = path.stem.removeprefix("test_")
     found = {name for name in packages() if f"{called}_".startswith(f"{name}_")}
     found |= {CALLED[word] for word in [called.partition("_")[0]] if word in CALLED}
@@ -51,7 +51,7 @@ def files_of(package: str) -> list[Path]:
 
 
 def _imported(path: Path) -> Counter[str]:
-    """Return how many imports of a file, at its top or below, are from each package."""
+    """Return the number of imports of a file from each package."""
     found: Counter[str] = Counter()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "sitemap_etl":

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: one server a session, over a Unix socket, a database of its own for each test."""
+"""A real PostgreSQL for tests: one server per session on a Unix socket, with a database for each test."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from demo.postgres import Missing, postgres_server
 
 @dataclass(frozen=True)
 class Postgres:
-    """A running server; `uri` leads to one of its databases."""
+    """A running server; `uri` is the URI of one of its databases."""
 
     uri: str
     data: Path
 
     def execute(self, *statements: str) -> None:
-        """Run statements, each committed."""
+        """Run statements, and commit each."""
         with psycopg.connect(self.uri, autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement)
 
     def database(self) -> Postgres:
-        """A new, empty database of the same server."""
+        """Return a new, empty database of the same server."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         self.execute(f"CREATE DATABASE {name}")
         return Postgres(self.uri.replace("/postgres?", f"/{name}?"), self.data)
 
     def as_user(self, login: str) -> str:
-        """The URI for another login (`user` or `user:password`)."""
+        """Return the URI for another login (`user` or `user:password`)."""
         return self.uri.replace("postgres:@", f"{login}@", 1)
 
     def ask_password_of(self, role: str) -> None:
-        """From now on the server wants the role's password; everybody else stays trusted."""
+        """Require a password for the role from now on. The others stay trusted."""
         rules = self.data / "pg_hba.conf"
         rules.write_text(f"local all {role} scram-sha-256\n" + rules.read_text())
         self.execute("SELECT pg_reload_conf()")
@@ -47,7 +47,7 @@ class Postgres:
 
 @contextmanager
 def running_postgres() -> Iterator[Postgres]:
-    """Run a server in a folder of its own, which is removed at the end. Raises Missing."""
+    """Run a server in a temporary folder. Raises Missing."""
     with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with postgres_server(folder) as address:
@@ -56,7 +56,7 @@ def running_postgres() -> Iterator[Postgres]:
 
 @contextmanager
 def postgres_or_skip() -> Iterator[Postgres]:
-    """Run a server as `running_postgres` does. Skips the test on a machine that can't."""
+    """Run a server as `running_postgres` does. Skips the test if the machine can't."""
     with ExitStack() as stack:
         try:
             server = stack.enter_context(running_postgres())

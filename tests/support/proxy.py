@@ -1,11 +1,11 @@
-"""A proxy in front of an HTTP server that goes wrong on demand, and remembers every request.
+"""A proxy in front of an HTTP server that fails on demand, and records every request.
 
     with fault_proxy(server.endpoint) as proxy:
-        proxy.at(3, RESET_AFTER)          # the third request is applied, its answer lost
+        proxy.at(3, RESET_AFTER)          # the third request is applied, its response lost
         ...                               # the code under test, with AWS_ENDPOINT_URL=proxy.endpoint
         assert proxy.seen[2].fault == RESET_AFTER
 
-Requests are numbered from 1 in the order of their arrival, tries of the same request counted anew.
+Requests are numbered from 1 in the order of their arrival. Each retry has its own number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FAULTS = (ERROR, SLOW_DOWN, TIMEOUT, RESET, TRUNCATE, RESET_AFTER, TIMEOUT_AFTER
 
 @dataclass
 class Seen:
-    """A request that came by; `status` is what the server behind answered, 0 where it was not asked."""
+    """A request that passed. `status`: the answer of the server behind, or 0 if it was not asked."""
 
     number: int
     method: str
@@ -81,7 +81,7 @@ Plan = Callable[[Seen], Fault | None]
 
 @dataclass
 class FaultProxy:
-    """The running proxy. `before` and `after` are called around each request that is passed on (to kill, say)."""
+    """The running proxy. `before` and `after` are called around each request that is forwarded, for example to kill."""
 
     endpoint: str
     upstream: str
@@ -92,15 +92,15 @@ class FaultProxy:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def at(self, number: int, fault: Fault, *, times: int = 1) -> None:
-        """The requests `number` … `number + times - 1` go wrong."""
+        """Let the requests `number` … `number + times - 1` fail."""
         self.plan = lambda seen: fault if number <= seen.number < number + times else None
 
     def always(self, fault: Fault, *, method: str | None = None, contains: str = "") -> None:
-        """Each request (with this method, with this text in its path) goes wrong."""
+        """Let each request (with this method, with this text in its path) fail."""
         self.plan = lambda seen: fault if method in (None, seen.method) and contains in seen.path else None
 
     def once(self, fault: Fault, *, method: str | None = None, contains: str = "") -> None:
-        """The first such request goes wrong."""
+        """Let the first such request fail."""
         left = [fault]
 
         def plan(seen: Seen) -> Fault | None:
@@ -110,13 +110,13 @@ class FaultProxy:
         self.plan = plan
 
     def reset(self) -> None:
-        """No more faults; counting begins anew."""
+        """Remove all faults, and start counting again."""
         with self.lock:
             self.plan = self.before = self.after = lambda seen: None
             self.seen.clear()
 
     def paths(self, *methods: str) -> list[str]:
-        """The paths of the requests with these methods (all, without any), in order."""
+        """Return the paths of the requests with these methods (any method by default), in order."""
         return [seen.path for seen in self.seen if not methods or seen.method in methods]
 
 
@@ -125,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
     proxy: FaultProxy
 
     def log_message(self, *arguments: object) -> None:
-        """Nothing: a test prints what it wants to."""
+        """Log nothing: tests print what they need."""
 
     def handle(self) -> None:
         with suppress(ConnectionError, TimeoutError):
@@ -243,7 +243,7 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that broke is what this server is for."""
+        """Ignore broken connections: this server makes them."""
 
     def shutdown_request(self, request: object) -> None:
         with suppress(OSError):
@@ -252,7 +252,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
-    """A proxy on a free port of 127.0.0.1 in front of `upstream`, until the end of the block."""
+    """Run a proxy on a free port of 127.0.0.1 in front of `upstream`, until the end of the block."""
     handler = type("Handler", (_Handler,), {})
     server = _Server(("127.0.0.1", 0), handler)
     proxy = FaultProxy(f"http://127.0.0.1:{server.server_address[1]}", upstream)

@@ -1,7 +1,7 @@
-"""Every reader of bytes that others wrote, with a small input of its kind and inputs that grow.
+"""Every reader of bytes from outside, with a small input of its kind and inputs that grow.
 
-`python -m tests.support.readers SEED SECONDS BYTES` reads mutants for so long, and prints which errors escaped and its
-peak memory. `BYTES`: the longest repetition.
+`python -m tests.support.readers SEED SECONDS BYTES` reads mutants for this many seconds, and prints the errors that
+escaped and its peak memory. `BYTES`: the longest repetition.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ TOKENS: Final = [
 
 
 def mutant(data: bytes, random_: random.Random, longest: int) -> bytes:
-    """Return the bytes with a few changes, of which one can be a piece repeated up to `longest` bytes."""
+    """Return the bytes with a few changes, one of which can repeat a piece up to `longest` bytes."""
     changed = bytearray(data)
     for _ in range(random_.randint(1, 3)):
         at = random_.randint(0, len(changed))

@@ -1,7 +1,7 @@
-"""Rows, and what the rules made of them when they were recorded.
+"""Rows with the recorded results of the rules.
 
-`tests/data/rules/rows.json` is written by hand, `results.json` by `python -m tests.support.recorded_rules`. Results of
-rows that are recorded already are replaced only under a new number (`transform.rules.RULES`).
+`tests/data/rules/rows.json` is written by hand, `results.json` by `python -m tests.support.recorded_rules`. It replaces
+recorded results only if the version of the rules (`transform.rules.RULES`) is new.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ NOW: Final = datetime(2026, 11, 1, 2, 0, tzinfo=UTC)
 
 
 def results() -> dict[str, dict[str, Any]]:
-    """Return what the rules make of the rows now, by section: a result for each row, and the notes."""
+    """Return the current results of the rules by section: a result for each row, and the notes."""
     return {name: _made(name, one) for name, one in json.loads(ROWS.read_text("utf-8")).items()}
 
 
 def recorded() -> dict[str, Any]:
-    """Return the number under which results were recorded as `rules`, and the results as `sections`."""
+    """Return the recorded version of the rules as `rules`, and the recorded results as `sections`."""
     found: dict[str, Any] = json.loads(RESULTS.read_text("utf-8"))
     return found
 
 
 def differing(now: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> list[str]:
-    """Return a line for each recorded result that is another one now."""
+    """Return a line for each recorded result that has changed."""
     found = []
     for name, section in before.items():
         pairs = [(row, result, now[name]["rows"].get(row)) for row, result in section["rows"].items()]
@@ -74,7 +74,7 @@ def _made(name: str, corpus: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Record the results; 1 if some are others although the number is not."""
+    """Record the results. Return 1 if some have changed although the version of the rules has not."""
     now = results()
     if RESULTS.exists() and recorded()["rules"] == RULES and (changed := differing(now, recorded()["sections"])):
         print("\n".join(changed), "\nRaise RULES in sitemap_etl/transform/rules.py first", file=sys.stderr)

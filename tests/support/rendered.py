@@ -1,4 +1,4 @@
-"""Rows to render, and two independent readers of what was rendered."""
+"""Rows to render, and two independent readers of the output."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ VIDEO = {
 
 
 def rows(*given: dict) -> pa.Table:
-    """Rows of `frames.PUBLISHED`; what a row lacks is null."""
+    """Return rows of `frames.PUBLISHED`; missing values are null."""
     return pa.Table.from_pylist(
         [{"loc": f"https://shop.example/{n}", **row} for n, row in enumerate(given)], frames.PUBLISHED
     )
 
 
 def everything() -> pa.Table:
-    """One row of each kind, and one with all extensions at once."""
+    """Return one row of each kind, and one with all extensions at once."""
     news = {"name": "The <Times>", "language": "en", "publication_date": "2026-01-02T03:04:05Z", "title": "A & B"}
     links = [
         {"hreflang": "de", "href": "https://shop.example/de?a&b"},
@@ -76,7 +76,7 @@ def everything() -> pa.Table:
 
 
 def document(table: pa.Table) -> bytes:
-    """One sitemap of all rows."""
+    """Return one sitemap of all rows."""
     return b"".join(urlset.document(urlset.entries(table), urlset.namespaces(table)))
 
 
@@ -91,12 +91,12 @@ def by_expat(data: bytes) -> ET.Element:
 
 
 def values(tree: lxml.etree._Element | ET.Element, path: str) -> list[str]:
-    """The texts at a path of prefixed names."""
+    """Return the texts at a path of prefixed names."""
     return [element.text or "" for element in tree.findall(path, PREFIXES)]
 
 
 def schema_folder() -> Path:
-    """Where the XSDs are; skips where the machine has none."""
+    """Return the folder of the XSDs. Skips if the machine has none."""
     folder = os.environ.get("SITEMAP_ETL_XSD")
     if not folder:
         pytest.skip("SITEMAP_ETL_XSD names no folder of XSDs")
@@ -104,14 +104,14 @@ def schema_folder() -> Path:
 
 
 def faults_by_lxml(data: bytes, schema: str) -> list[str]:
-    """What lxml finds wrong against an XSD of the folder."""
+    """Return the errors of lxml for an XSD of the folder."""
     checked = lxml.etree.XMLSchema(lxml.etree.parse(schema_folder() / schema))
     checked.validate(by_lxml(data))
     return [str(entry) for entry in checked.error_log]
 
 
 def fault_by_xmllint(data: bytes, schema: str, folder: Path) -> str:
-    """What the xmllint command says where it finds a fault; empty where all is well."""
+    """Return the error of the xmllint command, or an empty text if there is none."""
     file = folder / "document.xml"
     file.write_bytes(data)
     call = ["xmllint", "--nonet", "--noout", "--huge", "--schema", str(schema_folder() / schema), str(file)]

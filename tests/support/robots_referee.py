@@ -1,6 +1,6 @@
-"""A second reader of robots.txt for tests: rules one by one, bytes one by one, as Google's parser describes itself.
+"""A second implementation of robots.txt for tests: rule by rule and byte by byte, as Google documents its parser.
 
-It shares no code with the product. Escapes are compared as they are written, as Google's parser does.
+It shares no code with the product. Escapes are compared as written, as by Google's parser.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DISALLOW = (b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"
 
 
 def may_fetch(robots_txt: bytes, agent: str, path: str) -> bool:
-    """Return whether an agent may fetch a path, which is escaped."""
+    """Return whether an agent may fetch a path, which is percent-encoded."""
     own, everyone = _Verdict(), _Verdict()
     in_own = in_everyone = has_own = ruled = False
     for name, value in _fields(robots_txt):
@@ -77,7 +77,7 @@ def _escaped(value: bytes) -> str:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Return whether a pattern matches a path from its beginning, by all the places that it can have reached."""
+    """Return whether a pattern matches a path from its beginning, by tracking all possible positions."""
     places = {0}
     for number, char in enumerate(pattern, 1):
         if char == "$" and number == len(pattern):

@@ -31,7 +31,7 @@ CREDENTIALS = {
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running server. `env` is what a process needs to reach it."""
+    """A running server. `env`: the variables that a process needs to reach it."""
 
     endpoint: str
 
@@ -40,7 +40,7 @@ class S3Server:
         return {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
 
     def client(self, **config: Any) -> Any:
-        """A plain boto3 client: what a test looks with, beside the code under test. `config`: of botocore."""
+        """Return a plain boto3 client, for tests to look at objects with. `config`: of botocore."""
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
@@ -51,7 +51,7 @@ class S3Server:
         )
 
     def bucket(self, name: str | None = None) -> str:
-        """A new, empty bucket."""
+        """Return a new, empty bucket."""
         name = name or f"test-{uuid.uuid4().hex[:12]}"
         self.client().create_bucket(Bucket=name)
         return name
@@ -62,7 +62,7 @@ _WRITING = threading.Lock()
 
 
 def _one_writer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Answer a request. moto checks the condition of a write and then writes: no other write comes in between."""
+    """Answer a request. moto checks the condition of a write before it writes: the lock keeps other writes out."""
     if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
         return _MOTO(environ, start_response)
     length = environ.get("CONTENT_LENGTH")
@@ -77,7 +77,7 @@ _MOTO: Any = DomainDispatcherApplication(create_backend_app)
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """moto's S3 server in a thread, until the end of the block. All servers of one process share their buckets."""
+    """Run moto's S3 server in a thread until the end of the block. Servers of one process share their buckets."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
     server = make_server("127.0.0.1", 0, _one_writer, threaded=True, request_handler=MotoRequestHandler)
     serving = threading.Thread(target=server.serve_forever, daemon=True)

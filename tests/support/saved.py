@@ -1,7 +1,7 @@
-"""Sites as an earlier version left them: the state, the public files and the catalog.
+"""Sites of an earlier version: the state, the public files and the catalog.
 
-`tests/data/saved-states.tar.xz` has five, which the first version with states of format 2 left. To save those of a
-version whose format is new, run its `python -m tests.support.saved ARCHIVE`, and keep the former archive.
+`tests/data/saved-states.tar.xz` has five, written by the first version with states of format 2. To save those of a
+version with a new format, run its `python -m tests.support.saved ARCHIVE`, and keep the former archive.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ FINGERPRINTED: Final = {"lastmod": {"fingerprint": ["title"], "until_changed": "
 
 
 def notes(site: SavedSite) -> None:
-    """Leave rows that are rejected, excluded, listed twice or noted, beside fingerprints."""
+    """Leave rejected, excluded, duplicate and noted rows, and fingerprints."""
     site.table("goods", 40)
     site.sql(
         "UPDATE goods SET loc = 'ftp://x' WHERE id = 4; UPDATE goods SET loc = '/goods/007' WHERE id = 8;"
@@ -108,7 +108,7 @@ def notes(site: SavedSite) -> None:
 
 
 def mirror(site: SavedSite) -> None:
-    """Leave the mirror of a section that reads changes, after changed and deleted rows."""
+    """Leave the mirror of an incremental section, after changed and deleted rows."""
     site.table("goods", 60)
     source = {"key": "id", "deleted": "gone", "full_every": "60d", "split": {"column": "id", "parts": 3}}
     site.read("goods", CHANGES.format("goods"), source, shards={"rows": 15})
@@ -133,7 +133,7 @@ def clusters(site: SavedSite) -> None:
 
 
 def rolled_back(site: SavedSite) -> None:
-    """Leave a release that was gone back to, of a section with fingerprints and one with a mirror."""
+    """Leave a release restored by a rollback, with fingerprints in one section and a mirror in another."""
     site.table("goods", 40)
     site.table("pages", 30)
     site.read("goods", ROWS.format("goods"), **FINGERPRINTED)
@@ -148,7 +148,7 @@ def rolled_back(site: SavedSite) -> None:
 
 
 def interrupted(site: SavedSite) -> None:
-    """Leave a publish that was killed between its public writes, of two sections that exchange pages."""
+    """Leave a publish killed between its public writes, of two sections that exchange pages."""
     site.table("goods", 40)
     site.table("pages", 40)
     for name in ("goods", "pages"):

@@ -1,7 +1,7 @@
-"""A second S3 server for tests: SeaweedFS, a program of its own in another language, on free ports of 127.0.0.1.
+"""A second S3 server for tests: SeaweedFS, a program in another language, on free ports of 127.0.0.1.
 
-It shares no line with moto, keeps conditions of its own making on PUT and DELETE, and is used in production. `.ci/run`
-installs it; the version is pinned there.
+It shares no code with moto, has its own implementation of conditional PUT and DELETE, and is used in production.
+`.ci/run` installs it with a pinned version.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SECONDS = 60
 
 
 def server_program() -> str | None:
-    """The path of the server, None where it is not installed: beside this Python, or in PATH."""
+    """Return the path of the server next to this Python or in PATH, or None if it is not installed."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     return shutil.which("weed", path=path)
 
 
 @contextmanager
 def seaweedfs_server(program: str) -> Iterator[S3Server]:
-    """Start a server in a folder of its own; it is killed and removed at the end."""
+    """Run a server in a temporary folder until the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="weed-"))  # its sockets' paths must be short
     access, secret = (CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     identity = {"name": "tests", "credentials": [{"accessKey": access, "secretKey": secret}], "actions": ["Admin"]}
@@ -78,7 +78,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _wait(server: S3Server, running: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it takes an object: its S3 side answers before there is a place to put one."""
+    """Wait until the server stores an object: its S3 side answers before it has storage."""
     client = server.client()
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -95,7 +95,7 @@ def _wait(server: S3Server, running: subprocess.Popen[bytes], log: Path) -> None
 
 @pytest.fixture(scope="session")
 def seaweedfs() -> Iterator[S3Server]:
-    """The server of this session. Skipped where none is installed, except in CI, which must have one."""
+    """The server of this session. Skips if none is installed, except in CI, which must have one."""
     program = server_program()
     if program is None:
         assert os.environ.get("CI") != "true", "CI must have SeaweedFS: install .ci/requirements.txt"

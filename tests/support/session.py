@@ -1,10 +1,10 @@
-"""`make test`: the tests side by side, then those that run alone, one after the other.
+"""`make test`: the tests in parallel, then those that run alone, one after the other.
 
     python -m tests.support.session [FILE …]
 
-In CI, at most three tests that failed are tried once more, alone, with the same seed. If they pass, the session passes
-and names them as unstable. Tests of crashes, races, faults and properties are never tried twice: what they find once in
-many times is what they are for.
+In CI, at most three failed tests are retried once, alone, with the same seed. If they pass, the session passes and
+names them as unstable. Tests of crashes, races, faults and properties are never retried: rare failures are what they
+look for.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ ONCE: Final = (
 
 
 def may_be_tried_again(report: pytest.TestReport) -> bool:
-    """Return whether a test that failed may be tried once more."""
+    """Return whether a failed test may be retried once."""
     return "hypothesis" not in report.keywords and Path(report.fspath).stem not in ONCE
 
 
 def failures(folder: Path) -> dict[str, bool]:
-    """Return the failed tests of a session, and whether each may be tried once more."""
+    """Return the failed tests of a session, and whether each may be retried."""
     found: dict[str, bool] = {}
     for path in folder.glob("*.json"):
         found |= json.loads(path.read_text())
@@ -60,12 +60,12 @@ def failures(folder: Path) -> dict[str, bool]:
 
 
 def again(failed: dict[str, bool]) -> list[str]:
-    """Return the tests to try once more: none if there are more than three, or one that is tried once only."""
+    """Return the tests to retry: none if there are more than three, or one that must not be retried."""
     return sorted(failed) if len(failed) <= AT_MOST and all(failed.values()) else []
 
 
 def files_with_tests_alone(files: Sequence[str]) -> list[str]:
-    """Return those of these test files, or of all, that have a test which runs alone."""
+    """Return those of these test files (by default all) that have a test which runs alone."""
     paths = [ROOT / file for file in files] or sorted((ROOT / "tests").rglob("test_*.py"))
     return [str(path.relative_to(ROOT)) for path in paths if "@pytest.mark.alone\n" in path.read_text("utf-8")]
 

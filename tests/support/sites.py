@@ -1,4 +1,4 @@
-"""A small site on disk: its file, its exports, its runs, and what a crawler reads of it."""
+"""A small site on disk: its file, its exports and its runs, and a crawler for its sitemaps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Listed:
 
 
 def parse(data: bytes, name: str) -> list[Listed]:
-    """The entries of one sitemap, by the standard library's parser."""
+    """Return the entries of one sitemap, read by the parser of the standard library."""
     if name.endswith(".gz"):
         data = gzip.decompress(data)
     found = []
@@ -58,7 +58,7 @@ def parse(data: bytes, name: str) -> list[Listed]:
 
 
 def content(key: str, data: bytes) -> bytes:
-    """What a file says: unpacked, where that can be done, and without what only tells two writes of it apart."""
+    """Return the content of a file: decompressed if possible, and without its fence."""
     if key.endswith(".gz"):
         with contextlib.suppress(OSError, EOFError, zlib.error):
             return gzip.decompress(data)
@@ -70,7 +70,7 @@ def content(key: str, data: bytes) -> bytes:
 
 
 class Crawler:
-    """Follows robots.txt → indexes → sitemaps of a published set, as a stranger would."""
+    """Follows robots.txt → indexes → sitemaps of a release, as a search engine does."""
 
     def __init__(self, public: Storage, at: str) -> None:
         self.public = public
@@ -83,7 +83,7 @@ class Crawler:
         return stored.data
 
     def files(self, index: str = "sitemap.xml") -> list[str]:
-        """Addresses of the sitemaps in an index."""
+        """Return the addresses of the sitemaps in an index."""
         root = ET.fromstring(self.read(self.at + index))
         return [e.text or "" for e in root.iter(f"{NS}loc")]
 
@@ -91,7 +91,7 @@ class Crawler:
         return sorted(s.key for s in self.public.list("sitemap") if s.key.endswith(".xml") and s.key.count("-") <= 1)
 
     def entries(self, *, views: bool = False) -> list[Listed]:
-        """Every listed URL, file by file."""
+        """Return every listed URL, file by file."""
         found: list[Listed] = []
         for index in self.indexes():
             for address in self.files(index):
@@ -107,16 +107,16 @@ class Crawler:
         return {entry.loc: entry for entry in self.entries()}
 
     def objects(self) -> dict[str, bytes]:
-        """Every public object by key."""
+        """Return every public object by key."""
         return {stat.key: self.public.get(stat.key).data for stat in self.public.list()}  # type: ignore[union-attr]
 
     def contents(self) -> dict[str, bytes]:
-        """What every public object says, by key."""
+        """Return the content of every public object by key."""
         return {key: content(key, data) for key, data in self.objects().items()}
 
 
 class TestSite:
-    """A site file with CSV exports in `folder`. `night(n)` runs it at 2 a.m. of the n-th night."""
+    """A site file with CSV exports in `folder`. `night(n)` runs it at 2 a.m. of day `n`."""
 
     __test__ = False
     origin = "https://shop.example"
@@ -137,7 +137,7 @@ class TestSite:
         self._loaded: tuple[Any, Site] | None = None
 
     def section(self, name: str, rows: Iterable[Mapping[str, Any]] | None = None, **keys: Any) -> TestSite:
-        """Add or change a section, and write its export where rows are given."""
+        """Add or change a section, and write its export if rows are given."""
         if rows is not None:
             self.export(name, rows)
         self.keys["sections"][name] = {"from": {"csv": f"./{name}.csv"}, **keys}
@@ -167,7 +167,7 @@ class TestSite:
         return site
 
     def _places(self) -> Site:
-        """The site, loaded again only if its keys have changed: for its folders, and not for its SELECTs."""
+        """Return the site for its folders. It is loaded again only if its keys have changed."""
         known = self._text(), dict(self.environment.environ)
         return self._loaded[1] if self._loaded is not None and self._loaded[0] == known else self.load()
 
@@ -176,7 +176,7 @@ class TestSite:
         return run_locally(self.load(), Options(sections=tuple(sections), **options), environment, jobs=jobs)
 
     def at(self, time: datetime) -> Environment:
-        """The environment when it is this time by every clock."""
+        """Return the environment in which every clock shows this time."""
         self.store.time = time
         return self.store.around(self.environment)
 
@@ -196,7 +196,7 @@ class TestSite:
 
 
 def pages(count: int, start: int = 0, **columns: Any) -> list[dict[str, Any]]:
-    """Rows /p/000000 … with further columns, which may be functions of the number."""
+    """Return rows /p/000000 … with further columns, whose values may be functions of the number."""
     return [
         {"loc": f"/p/{n:06}", **{key: value(n) if callable(value) else value for key, value in columns.items()}}
         for n in range(start, start + count)

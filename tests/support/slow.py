@@ -1,4 +1,4 @@
-"""A server that takes whatever comes and answers a byte at a time, or never."""
+"""A server that accepts any request and answers one byte at a time, or never."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 
 class Slow:
-    """The running server. `asked`: somebody has connected. `said`: a byte of it comes each `step` seconds."""
+    """The running server. `asked`: set once a client has connected. `said`: sent one byte per `step` seconds."""
 
     def __init__(self, said: bytes, step: float) -> None:
         self.said = said
@@ -43,7 +43,7 @@ class Slow:
 
 @contextmanager
 def slow(said: bytes = b"", *, step: float = 1.0) -> Iterator[Slow]:
-    """The server, until the end of the block."""
+    """Run the server until the end of the block."""
     server = Slow(said, step)
     try:
         yield server

@@ -1,4 +1,4 @@
-"""Storages that misbehave on purpose, at our own protocol."""
+"""Storages that misbehave on purpose, at the level of the storage protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sitemap_etl.storage import Stat, Storage, Stored
 
 
 class Wrapped:
-    """A storage around another; subclasses change what they like. `sub` is wrapped too."""
+    """A storage around another; subclasses change its behavior. `sub` is wrapped too."""
 
     def __init__(self, inner: Storage, outer: Wrapping) -> None:
         self._inner = inner
@@ -55,7 +55,7 @@ class _Broken(Wrapped):
 
 
 class BrokenReceipts(Wrapping):
-    """A receipt whose counter is one too high whenever it is read."""
+    """Task results are read with one of their counts increased by one."""
 
     storage = _Broken
 
@@ -77,7 +77,7 @@ class _Full(Wrapped):
 
 
 class Full(Wrapping):
-    """Folders without room for objects whose key is like this pattern."""
+    """Folders without space for objects whose key matches this pattern."""
 
     storage = _Full
 
@@ -92,7 +92,7 @@ class _Counting(Wrapped):
 
 
 class Counting(Wrapping):
-    """Counts the calls of a run's storages: what a store would be asked."""
+    """Counts the requests of a run to its storages."""
 
     storage = _Counting
 
@@ -108,7 +108,7 @@ class Counting(Wrapping):
 
 
 class Died(BaseException):
-    """The process ended on the spot: nothing of it reaches a storage from then on."""
+    """The process has died: none of its later requests reaches a storage."""
 
 
 class _Clocked(Wrapped):
@@ -142,9 +142,9 @@ class _Clocked(Wrapped):
 
 
 class Clocked(Wrapping):
-    """Storages whose time passes only when told to, and whose process can die at a write.
+    """Storages whose time passes only on request, and whose process can die at a write.
 
-    `around` gives the environment the same clock. An object that nobody wrote through them is as old as `start`.
+    `around` gives the environment the same clock. Objects written by others are as old as `start`.
     """
 
     storage = _Clocked
@@ -159,11 +159,11 @@ class Clocked(Wrapping):
         return replace(super().around(environment), clock=lambda: self.time)
 
     def die(self, writes: int, *, since: str = "") -> None:
-        """Let the process die after so many more writes; they count from the first whose address has `since` in it."""
+        """Let the process die after this many more writes, counted from the first whose address contains `since`."""
         self._left, self._since = writes, since
 
     def revive(self) -> None:
-        """The next process begins."""
+        """Start the next process."""
         self._left: int | None = None
         self._since = ""
         self._dead = False

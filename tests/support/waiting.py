@@ -1,4 +1,4 @@
-"""Waiting for what other processes do."""
+"""Waiting for other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHORTEST, LONGEST = 0.02, 1.0
 
 
 def until(what: Callable[[], Any], seconds: float) -> Any:
-    """Return what `what` returns, soon after it is true: a quarter later at most than it took until then."""
+    """Return the result of `what` as soon as it is true. The delay is at most a quarter of the wait."""
     began = time.monotonic()
     while not (found := what()):
         waited = time.monotonic() - began

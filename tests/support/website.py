@@ -1,4 +1,4 @@
-"""A site on loopback: a table of answers, and what was asked of it."""
+"""A web site on loopback with a table of responses, which records its requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 @dataclass
 class Website:
-    """`answers` by path; `asked` has each host and path, `headers` what was sent, with names in lower case."""
+    """`answers` by path; `asked` has host and path of each request, `headers` its headers, names in lower case."""
 
     server: ThreadingHTTPServer
     answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
@@ -32,13 +32,13 @@ class Website:
         return f"http://127.0.0.1:{self.port}"
 
     def page(self, path: str = "/a") -> bytes:
-        """A sitemap that lists one page of the site."""
+        """Return a sitemap that lists one page of the site."""
         return urlset(url(self.root + path))
 
 
 @contextmanager
 def website() -> Iterator[Website]:
-    """A site until the end of the block."""
+    """Run a site until the end of the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
