@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from sitemap_etl.check.scan import flat, resolved_text, scan
+from sitemap_etl.check.entities import resolved_text
+from sitemap_etl.check.scan import flat, scan
 
 TEXT = st.text(
     st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"), max_size=40

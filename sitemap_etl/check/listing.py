@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl
 from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.locs import Place
 from sitemap_etl.check.options import Options
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.read import ROWS, Reading, contents, listed_in, opened, rows_of
 from sitemap_etl.check.report import Faults, FileStats, Finding
 from sitemap_etl.check.sources import Held, Source, given

@@ -19,7 +19,8 @@ from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
-from sitemap_etl.check.locs import Place, check_locs, check_slashes
+from sitemap_etl.check.locs import check_locs, check_slashes
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.report import Faults, FileStats, Finding, Touched, shown
 from sitemap_etl.check.scan import Scan, TooDeep, scan
 from sitemap_etl.check.schema import EXTENSIONS, check_attributes, check_names, check_places
@@ -270,10 +271,16 @@ def contents(document: Document, faults: Faults) -> Contents:
 
 def rows_of(found: Contents) -> pa.Table:
     """Return the entries of a sitemap or feed as a table of `ROWS`."""
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     blank = pa.nulls(len(locs), pa.string())
     lastmods = blank if found.lastmods is None else pc.utf8_trim_whitespace(found.lastmods)
     return pa.table([locs, lastmods], schema=ROWS)
+
+
+def _trimmed(texts: Any) -> Any:
+    """Return the texts without surrounding whitespace: the same array, and no copy of it, if there is none."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    return texts if trimmed.equals(texts) else trimmed
 
 
 def _clipped(locs: Any) -> Any:
@@ -286,7 +293,7 @@ def _clipped(locs: Any) -> Any:
 def listed_in(found: Contents, faults: Faults) -> list[Listed]:
     """Return the files that an index or a robots.txt names."""
     assert faults.lines is not None
-    locs = pc.utf8_trim_whitespace(found.locs).to_pylist()
+    locs = _trimmed(found.locs).to_pylist()
     lines = faults.lines.numbers(found.at).tolist()
     if found.lastmods is None:
         return [Listed(url, line, int(at)) for url, line, at in zip(locs, lines, found.at, strict=True)]
@@ -354,8 +361,8 @@ def read(
     if found.document is not None:
         _judge(found.document, reading, faults, now, rules_of)
         assert faults.lines is not None
-        lines = faults.lines.numbers(np.array([away.at for away in reading.place.away], np.int64)).tolist()
-        for away, line in zip(reading.place.away, lines, strict=True):
+        lines = faults.lines.numbers(np.array([away.at for away in reading.place.away.values()], np.int64)).tolist()
+        for away, line in zip(reading.place.away.values(), lines, strict=True):
             away.line = line
     reading.findings = list(faults.findings())
     reading.is_whole &= not {"xml-malformed", "partly-read"} & {finding.code for finding in reading.findings}
@@ -425,7 +432,7 @@ def _judge_entries(
     check_videos(elements, rows, faults, now)
     reading.news = check_news(elements, rows, faults, now)
     reading.extensions = frozenset(name.uri for name in elements.names if name.uri in EXTENSIONS) - {NS_NEWS}
-    reading.links = check_alternates(elements, rows, pc.utf8_trim_whitespace(rows.loc), faults)
+    reading.links = check_alternates(elements, rows, _trimmed(rows.loc), faults)
     _urls(found, reading, faults, rules_of)
 
 
@@ -440,14 +447,14 @@ def _index(found: Contents, rows: Entries, reading: Reading, faults: Faults) -> 
         faults.add("too-many-files", at=int(rows.at[SITEMAP_ROWS]), detail=f"{count:,} files")
     elif count > INDEX_FILES:
         faults.add("index-large", at=int(rows.at[INDEX_FILES]), detail=f"{count:,} files")
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     _repeated("index-duplicate", locs, hash64(locs), found.at, faults)
     reading.listed = listed_in(found, faults)
 
 
 def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:
     """Report URLs that are listed twice here or disallowed. Keep the hashes for the comparison with other files."""
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
     if reading.draw is not None:
         reading.drawn = _drawn(found, locs, reading.draw(locs), faults)

@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import data_of, mask_of, numbers_of, offsets_of, over
+from sitemap_etl.arrow import data_of, joined, mask_of, numbers_of, offsets_of, over
+from sitemap_etl.check.entities import resolved, unescaped
 from sitemap_etl.check.marks import GT, marked
 from sitemap_etl.frozen import Frozen
 
@@ -31,6 +32,8 @@ DEPTH: Final = 64
 """Maximum depth of elements. A sitemap has five levels, and the work grows with the depth."""
 _BLOCK: Final = 1 << 18
 """Bytes or tags that are processed together, so that temporary arrays stay small."""
+_TEXTS: Final = 1 << 14
+"""Texts that are resolved together: as many are copied for each kind of entity."""
 _SHORT: Final = 40
 """Bytes up to which a tag is compared as a whole. Longer tags have attributes, and are cut at the first blank."""
 _TAG: Final = re.compile(rb"<[^\"'>]*(?:(?:\"[^\"]*\"|'[^']*')[^\"'>]*)*>")
@@ -38,8 +41,6 @@ _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _STRAYS: Final = 1_000
 """Texts between elements that are kept."""
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
-_ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
-_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class TooDeep(Exception):
@@ -114,8 +115,10 @@ class Scan:
 
     def text(self, elements: np.ndarray) -> Any:
         """Return the text of leaves with resolved entities: a string array with one value for each element."""
-        gaps = pa.array(self._token[elements] * 2 + 1, mask=self._empty[elements] | ~self.leaf[elements])
-        return resolved(pc.fill_null(self._pieces.take(gaps), ""))
+        tokens, absent = self._token[elements] * 2 + 1, self._empty[elements] | ~self.leaf[elements]
+        blocks = (slice(at, at + _TEXTS) for at in range(0, len(elements), _TEXTS))
+        gaps = (pa.array(tokens[block], mask=absent[block]) for block in blocks)
+        return joined([resolved(pc.fill_null(self._pieces.take(gap), "")) for gap in gaps], pa.string())
 
     def tag(self, elements: np.ndarray) -> Any:
         """Return the tags as written, from "<" to ">": a string array."""
@@ -348,53 +351,3 @@ def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list
     pairs, each = np.unique(name.astype(np.int64) * len(uris) + np.asarray(found), return_inverse=True)
     again = [names[pair // len(uris)]._replace(uri=uris[pair % len(uris)]) for pair in pairs.tolist()]
     return again, each.astype(np.int32)
-
-
-# --- texts ---
-
-
-def resolved(texts: Any) -> Any:
-    """Return the texts with entities and marks resolved; only rows with an entity are examined."""
-    care = pc.match_substring_regex(texts, "[&\x01-\x04]")
-    if not pc.any(care).as_py():
-        return texts
-    rows = texts.filter(care)
-    for mark, character in (("\x02", ""), ("\x01", ">"), ("\x03", "<")):
-        rows = pc.replace_substring(rows, mark, character)
-    numeric = pc.match_substring_regex(rows, "&#|\x04")
-    if pc.any(numeric).as_py():
-        resolved_rows = pa.array(
-            [unescaped(text).replace("\x04", "&") for text in rows.filter(numeric).to_pylist()], pa.string()
-        )
-        rows = pc.replace_with_mask(_named(rows), numeric, resolved_rows)
-    else:
-        rows = _named(rows)
-    return pc.replace_with_mask(texts, care, rows)
-
-
-def _named(texts: Any) -> Any:
-    for name, character in _NAMED.items():
-        if name != "amp":
-            texts = pc.replace_substring(texts, f"&{name};", character)
-    return pc.replace_substring(texts, "&amp;", "&")
-
-
-def unescaped(text: str) -> str:
-    """Return a text with resolved entities. Unknown entities stay."""
-
-    def character(found: re.Match[str]) -> str:
-        decimal, hexadecimal, name = found.groups()
-        if name:
-            return _NAMED.get(name, found[0])
-        code = int(decimal) if decimal else int(hexadecimal, 16)
-        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else found[0]
-
-    return _ENTITY.sub(character, text)
-
-
-def resolved_text(text: str) -> str:
-    """Return a text with resolved entities and CDATA, without surrounding whitespace."""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
-    if text.startswith("<![CDATA["):
-        return text[9:].partition("]]>")[0].strip()
-    return unescaped(text).strip()
