@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.arrow import joined, mask_of, numbers_of
+from sitemap_etl.check.entities import resolved
 from sitemap_etl.check.locs import canonical_origin, check_addresses
 from sitemap_etl.check.report import Faults
-from sitemap_etl.check.scan import Scan, resolved
+from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.schema import LINK, odd_attributes
 from sitemap_etl.check.urlset import ABSOLUTE, Entries
 from sitemap_etl.extensions import hreflang_tag
@@ -21,6 +22,8 @@ from sitemap_etl.hashes import combine, hash64
 from sitemap_etl.limits import NS_XHTML
 
 _USUAL: Final = r'^<[^\s]+\s+rel="alternate"\s+hreflang="(?P<hreflang>[^"]*)"\s+href="(?P<href>[^"]*)"\s*/?>$'
+_BLOCK: Final = 1 << 14
+"""Tags that are examined at a time."""
 _ATTRIBUTES: Final = ("rel", "hreflang", "href", "media")
 _APP: Final = r"^(?i)(?:android|ios)-app:"
 """Beginning of the address of a page in an app, which Google accepts beside languages."""
@@ -54,28 +57,25 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     if not len(ids):
         return None
     links, page = scan.children(found.elements, ids)
-    at = scan.start[links]
-    tags = scan.tag(links)
-    rel, tag, href, media = _attributes(tags, at, faults)
-    href = pc.utf8_trim_whitespace(href)
-    is_alternate = pc.fill_null(pc.equal(rel, "alternate"), True)
-    is_app = pc.fill_null(pc.match_substring_regex(href, _APP), False)
-    purpose = pc.or_(pc.or_(tag.is_valid(), media.is_valid()), is_app)
-    complete = pc.and_(pc.and_(is_alternate, rel.is_valid()), pc.and_(purpose, href.is_valid()))
-    faults.rows("hreflang-incomplete", pc.and_not(is_alternate, complete), tags, at)
-    kept = np.flatnonzero(mask_of(pc.and_not(complete, is_app)))
-    if not len(kept):
+    at = scan.start[links].astype(np.int64)
+    starts = range(0, len(links), _BLOCK)
+    blocks = [_complete(scan, links[first : first + _BLOCK], at[first : first + _BLOCK], faults) for first in starts]
+    is_kept, has_medium = (np.concatenate([np.empty(0, bool), *(block[part] for block in blocks)]) for part in (0, 1))
+    if not is_kept.any():
         return None
-    page, at, tag, href, media = page[kept], at[kept], *(_taken(part, kept) for part in (tag, href, media))
+    page, at = page[is_kept], at[is_kept]
+    tag, href = (joined([block[part] for block in blocks], pa.string()) for part in (2, 3))
+    del blocks
     absolute = mask_of(pc.match_substring_regex(href, ABSOLUTE))
     faults.rows("hreflang-href", ~absolute, href, at)
     rows = np.flatnonzero(absolute)
     origins, codes = check_addresses("hreflang-url", _taken(href, rows), at[rows], faults, unlikely="hreflang-unlikely")
     hosts = np.zeros(len(href), np.uint32)
-    hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.uint32(0))[codes]
+    hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.zeros(2, np.uint32))[codes]
     own, target = hash64(locs), hash64(href)
-    spoken = np.flatnonzero(mask_of(tag.is_valid()) & mask_of(media.is_null()))
+    spoken = np.flatnonzero(mask_of(tag.is_valid()) & ~has_medium)
     page, at, target, hosts, absolute = page[spoken], at[spoken], target[spoken], hosts[spoken], absolute[spoken]
+    del href
     tag = pc.utf8_lower(_taken(tag, spoken))
     hosts[mask_of(pc.equal(tag, "x-default"))] = 0  # a page to choose a language on need not be listed
     _tags(tag, at, faults)
@@ -92,6 +92,21 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
 
 def _taken(column: Any, rows: np.ndarray) -> Any:
     return column if len(rows) == len(column) else column.take(pa.array(rows))
+
+
+def _complete(scan: Scan, links: np.ndarray, at: np.ndarray, faults: Faults) -> tuple[np.ndarray, np.ndarray, Any, Any]:
+    """Return which links are complete and lead to a page, and of these which have a medium, and hreflang and href."""
+    tags = scan.tag(links)
+    rel, tag, href, media = _attributes(tags, at, faults)
+    href = pc.utf8_trim_whitespace(href)
+    is_alternate = pc.fill_null(pc.equal(rel, "alternate"), True)
+    is_app = pc.fill_null(pc.match_substring_regex(href, _APP), False)
+    purpose = pc.or_(pc.or_(tag.is_valid(), media.is_valid()), is_app)
+    complete = pc.and_(pc.and_(is_alternate, rel.is_valid()), pc.and_(purpose, href.is_valid()))
+    faults.rows("hreflang-incomplete", pc.and_not(is_alternate, complete), tags, at)
+    kept = mask_of(pc.and_not(complete, is_app))
+    rows = np.flatnonzero(kept)
+    return kept, mask_of(media.is_valid())[rows], _taken(tag, rows), _taken(href, rows)
 
 
 def _attributes(tags: Any, at: np.ndarray, faults: Faults) -> tuple[Any, Any, Any, Any]:
@@ -122,9 +137,10 @@ def _attribute(tags: Any, name: str) -> Any:
 
 def _tags(tags: Any, at: np.ndarray, faults: Faults) -> None:
     encoded = tags.dictionary_encode()
-    bad = np.array(
-        ["_" in t or t != t.strip() or hreflang_tag(t) is None for t in encoded.dictionary.to_pylist()], bool
-    )
+    known = encoded.dictionary
+    blocks = (known[first : first + _BLOCK].to_pylist() for first in range(0, len(known), _BLOCK))
+    odd = ("_" in text or text != text.strip() or hreflang_tag(text) is None for block in blocks for text in block)
+    bad = np.fromiter(odd, bool, len(known))
     faults.rows("hreflang-invalid", bad[numbers_of(encoded.indices)], encoded, at)
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from sitemap_etl.arrow import grouped
 from sitemap_etl.check.alternates import Links, host_keys
+from sitemap_etl.check.entities import resolved_text
 from sitemap_etl.check.read import opened
 from sitemap_etl.check.report import Faults, Finding, shown
-from sitemap_etl.check.scan import resolved_text
 from sitemap_etl.check.sources import Source
 from sitemap_etl.dates import DAY
 from sitemap_etl.frozen import Frozen

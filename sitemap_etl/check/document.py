@@ -13,15 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sitemap_etl.check.bounds import part_of_text, part_of_xml
 from sitemap_etl.check.doctype import find_doctype
-from sitemap_etl.check.report import Faults, Lines
+from sitemap_etl.check.lines import Lines
+from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Flat, flat
 from sitemap_etl.check.strict import Mistake, Namespaces, judge
 from sitemap_etl.web import GZIP, codec_of, decoded, inflated
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
-_PROLOG: Final = re.compile(rb"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_BEFORE_ROOT: Final = re.compile(rb"\s+|<\?.*?\?>|<!--.*?-->", re.DOTALL)
 _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
@@ -29,6 +31,8 @@ _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _FRONT_MATTER: Final = re.compile(rb"---[ \t]*\r?\n")
 """Beginning of a template of Jekyll, Hugo and similar generators."""
 _DOCTYPE: Final = b"<!DOCTYPE r"
+_SUBSET: Final = 1 << 20
+"""Bytes of a document type that is parsed."""
 _BLANK: Final = bytes(byte if byte == ord("\n") else ord(" ") for byte in range(256))
 """Table for `bytes.translate`: everything becomes a space, except line breaks."""
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -99,10 +103,17 @@ def _plain(data: bytes) -> bytes:
     return data.lstrip()
 
 
+def _prolog(text: bytes) -> int:
+    """Return the end of whitespace, comments and instructions at the beginning, which can have any length."""
+    end = 0
+    while found := _BEFORE_ROOT.match(text, end):  # repetition in the pattern would keep a place for each of them
+        end = found.end()
+    return end
+
+
 def _xml_kind(text: bytes) -> Kind:
     """Return the kind by the root element or an HTML document type."""
-    begin = _PROLOG.match(text)
-    start = begin.end() if begin else 0  # comments before the root may be of any length
+    start = _prolog(text)
     if _HTML.match(text, start):
         return "html"
     if doctype := find_doctype(text, start):
@@ -113,8 +124,14 @@ def _xml_kind(text: bytes) -> Kind:
     return _KINDS.get(root[2], "html" if root[2].lower() == b"html" else "xml")
 
 
-def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str = "") -> Document | None:
-    """Return the document, or None if it can't be parsed. `faults` then has the reason."""
+def parsed(
+    data: bytes, name: str, faults: Faults, *, whole: bool, max_bytes: int, charset: str = ""
+) -> Document | None:
+    """Return the document, or None if it can't be parsed. `faults` then has the reason.
+
+    whole: False if `data` is the beginning of a file.
+    max_bytes: maximum size of a file, which limits its size in UTF-8 and its parts.
+    """
     kind = kind_of(data, name)
     if kind in {"html", "xml"} and is_robots(name):
         kind = "robots"  # what a crawler asks for as robots.txt is one to it, whatever it says
@@ -130,6 +147,7 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
             faults.add("sitemap-empty", detail="the file is empty")
         return None
     data = _utf8(data, faults, charset, xml=kind not in {"text", "robots"})
+    data, whole = _limited(data, kind, max_bytes, faults, whole=whole)
     faults.lines = Lines(data)
     if kind == "text" and name.partition("?")[0].lower().endswith((".xml", ".xml.gz")):
         faults.add("text-named-xml", line=1, example=_head(data).partition("\n")[0])
@@ -138,9 +156,24 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
     return _xml(kind, data, faults, whole=whole)
 
 
+def _limited(data: bytes, kind: Kind, max_bytes: int, faults: Faults, *, whole: bool) -> tuple[bytes, bool]:
+    """Return the part of a document that can be checked, and True if it is whole. Report the limit it exceeds."""
+    part, limit = data, ""
+    if len(data) > max_bytes:  # other encodings can have fewer bytes
+        part, limit = data[:max_bytes], f"more than {max_bytes:,} bytes in UTF-8"
+    if kind == "text":
+        part, fewer = part_of_text(part)
+    elif kind == "robots":
+        fewer = ""  # only a small part is read
+    else:
+        part, fewer = part_of_xml(part, max_bytes)
+    if limit := fewer or limit:
+        faults.add("partly-read", detail=f"it has {limit}")
+    return part, whole and not limit
+
+
 def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | None:
-    begin = _PROLOG.match(data)
-    start = begin.end() if begin else 0
+    start = _prolog(data)
     if data.startswith(b"<!DOCTYPE", start):
         doctype = find_doctype(data, start)
         stop = doctype.stop if doctype else len(data)
@@ -149,7 +182,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
         if doctype and doctype.subset:
-            verdict = judge(data[start:stop] + b"<r/>", as_tree=True)
+            verdict = judge(data[start:stop] + b"<r/>", as_tree=True) if stop - start <= _SUBSET else None
             if isinstance(verdict, Mistake):
                 faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
             # The type stays, without its subset: a second one is an error.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urljoin
 
@@ -10,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
+from sitemap_etl.check.bounds import ROWS
 from sitemap_etl.check.document import Kind
 from sitemap_etl.check.report import Faults
 from sitemap_etl.dates import RFC822, RFC3339, read
@@ -19,29 +22,88 @@ _ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _ATOM_03: Final = "{http://purl.org/atom/ns#}"
+_BLOCK: Final = 1 << 16
+"""Bytes that are parsed before elements are removed."""
+_FIELDS: Final = frozenset({"channel", "title", "link", "description", "guid", "pubDate", "id", "updated", "published"})
+"""Elements that are kept until their item ends, the first of each. All others can be removed."""
+_PARTS: Final = 1_000
+"""Elements in a field that are kept because of their text."""
 
 
 def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
     """Return the links of a feed's items and their places (byte offsets of their lines); faults are reported."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    items = _items(data, faults)
     try:
-        root = etree.fromstring(data, parser)
+        found = _links(next(items), items, kind, faults)
+        deque(items, 0)  # a feed of another version is read to its end too
     except etree.XMLSyntaxError as error:  # of a namespace: a tree needs what well-formedness does not
         faults.add("xml-malformed", line=error.lineno, detail=error.msg.partition(", line ")[0] if error.msg else "")
-        return pa.array([], pa.string()), np.empty(0, np.int64)
-    if kind == "atom" and root.tag.startswith(_ATOM):
-        found = _atom(root, faults)
-    elif kind == "rss":
-        found = _rss(root, faults)
-    elif root.tag.startswith(_ATOM_03):
-        faults.add("feed-obsolete", line=_line(root), example=root.tag)
-        found = _atom_03(root, faults)
-    else:
-        faults.add("feed-version", line=_line(root), example=root.tag)
         found = []
     assert faults.lines is not None
     at = np.array([faults.lines.offset(line, 1) for _, line in found], np.int64)
     return pa.array([text for text, _ in found], pa.string()), at
+
+
+def _items(data: bytes, faults: Faults) -> Iterator[etree._Element]:
+    """Yield the root at its start, then each item or entry at its end. Elements that were read are removed."""
+    parser = etree.XMLPullParser(
+        ("start", "end"),
+        tag=[f"{{*}}{name}" for name in ("rss", "feed", "RDF", "item", "entry")],
+        remove_comments=True,
+        remove_pis=True,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
+    )
+    root: etree._Element | None = None
+    count = 0
+    for at in range(0, len(data), _BLOCK):
+        parser.feed(data[at : at + _BLOCK])
+        for event, found in parser.read_events():
+            element: Any = found  # the stubs also know events without an element
+            if root is None:
+                root = element
+                yield root
+            elif event == "end" and element is not root:
+                count += 1
+                if count <= ROWS:
+                    yield element
+                elif count == ROWS + 1:
+                    faults.add("partly-read", line=_line(element), detail=f"it has more than {ROWS:,} entries")
+        if root is not None:
+            _prune(root)
+    parser.close()
+
+
+def _prune(root: etree._Element) -> None:
+    """Remove the elements that have ended and are not needed later. The last one at each level may still be open."""
+    node = root
+    while len(node) and not (_is_field(node) and len(node) < _PARTS):
+        seen = set()
+        for child in list(node)[:-1]:
+            key = child.tag, child.get("rel", "alternate") == "alternate"
+            if key in seen or not _is_field(child):
+                node.remove(child)
+            seen.add(key)
+        node = node[-1]
+
+
+def _is_field(element: etree._Element) -> bool:
+    return str(element.tag).rpartition("}")[2] in _FIELDS  # the tag of an entity is a function
+
+
+def _links(root: etree._Element, items: Iterator[etree._Element], kind: Kind, faults: Faults) -> list[tuple[str, int]]:
+    """Return the links of the items, each with its line."""
+    if kind == "atom" and root.tag.startswith(_ATOM):
+        return _atom(root, items, faults)
+    if kind == "rss":
+        return _rss(root, items, faults)
+    if root.tag.startswith(_ATOM_03):
+        faults.add("feed-obsolete", line=_line(root), example=root.tag)
+        return _atom_03(root, items, faults)
+    faults.add("feed-version", line=_line(root), example=root.tag)
+    return []
 
 
 def _text(element: etree._Element, name: str) -> str | None:
@@ -76,20 +138,15 @@ def _resolved(element: etree._Element, link: str) -> str:
         return link
 
 
-def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
+def _rss(root: etree._Element, items: Iterator[etree._Element], faults: Faults) -> list[tuple[str, int]]:
     version = root.get("version")
     if version != "2.0":
         faults.add("feed-version", line=_line(root), example=f'<rss version="{version or ""}">')
-    channel = root.find("channel")
-    if channel is None:
-        faults.add("feed-incomplete", line=_line(root), detail="no channel")
-        return []
-    for name in ("title", "link", "description"):
-        if _text(channel, name) is None:
-            faults.add("feed-incomplete", line=_line(channel), detail=f"the channel has no {name}")
     found: list[tuple[str, int]] = []
     dates: list[tuple[str, int]] = []
-    for item in channel.iterfind("item"):
+    for item in items:
+        if item.tag != "item" or item.getparent() is not root.find("channel"):
+            continue
         link = _text(item, "link") or _permalink(item)
         if link is None:
             faults.add("feed-no-link", line=_line(item), example=_text(item, "title") or "")
@@ -104,14 +161,22 @@ def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
         else:
             dates.append((date, _line(item)))
     _check_dates(dates, RFC822, faults)
+    channel = root.find("channel")
+    if channel is None:
+        faults.add("feed-incomplete", line=_line(root), detail="no channel")
+        return found
+    for name in ("title", "link", "description"):
+        if _text(channel, name) is None:
+            faults.add("feed-incomplete", line=_line(channel), detail=f"the channel has no {name}")
     return found
 
 
-def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
-    _required(root, "the feed", faults)
+def _atom(root: etree._Element, items: Iterator[etree._Element], faults: Faults) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     dates: list[tuple[str, int]] = []
-    for entry in root.iterfind(_ATOM + "entry"):
+    for entry in items:
+        if entry.tag != _ATOM + "entry" or entry.getparent() is not root:
+            continue
         _required(entry, "an entry", faults)
         _check_title(entry, _ATOM + "title", faults)
         links = [link for link in entry.iterfind(_ATOM + "link") if link.get("rel", "alternate") == "alternate"]
@@ -127,13 +192,16 @@ def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
             if date is not None:
                 dates.append((date, _line(entry)))
     _check_dates(dates, RFC3339, faults)
+    _required(root, "the feed", faults)
     return found
 
 
-def _atom_03(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
+def _atom_03(root: etree._Element, items: Iterator[etree._Element], faults: Faults) -> list[tuple[str, int]]:
     """Return the links of an Atom 0.3 feed, which some readers still take. Its rules are not checked."""
     found: list[tuple[str, int]] = []
-    for entry in root.iterfind(_ATOM_03 + "entry"):
+    for entry in items:
+        if entry.tag != _ATOM_03 + "entry" or entry.getparent() is not root:
+            continue
         links = [link for link in entry.iterfind(_ATOM_03 + "link") if link.get("rel", "alternate") == "alternate"]
         href = links[0].get("href") if links else None
         if href:
@@ -156,7 +224,7 @@ def _check_title(item: etree._Element, name: str, faults: Faults) -> None:
     title, text = item.find(name), _text(item, name)
     if title is None or text is None or title.get("type", "text") != "text":
         return
-    if escaped_twice(pa.array([text])).any():
+    if "&" in text and escaped_twice(pa.array([text])).any():
         faults.add("feed-title-escaped", line=_line(title), example=text)
 
 

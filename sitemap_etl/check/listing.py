@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl
 from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.locs import Place
 from sitemap_etl.check.options import Options
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.read import ROWS, Reading, contents, listed_in, opened, rows_of
 from sitemap_etl.check.report import Faults, FileStats, Finding
 from sitemap_etl.check.sources import Held, Source, given
@@ -96,7 +96,7 @@ def _skimmed(source: Source, max_bytes: int, held: Held, wanted: Callable[[str],
             reading.listed = listed_in(listed, faults)
         else:
             reading.rows = rows_of(listed)
-    if found.document is None or not found.whole:
+    if found.document is None or not found.whole or "partly-read" in {finding.code for finding in faults.findings()}:
         reading.findings = [finding for finding in faults.findings() if finding.severity == "error"]
         reading.status = reading.findings[-1].code if reading.findings else "cut"
     return reading

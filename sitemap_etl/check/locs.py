@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -12,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single
+from sitemap_etl.arrow import bytes_of, mask_of, numbers_of, occurs, offsets_of, single
+from sitemap_etl.check.bounds import HOSTS
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.report import Faults
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import LOC_LENGTH
@@ -25,8 +28,11 @@ _BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
 _EXAMPLE: Final = re.compile(r"://(?:[^/]*\.)?example\.(?:com|net|org)(?::\d+)?$")
 """Pattern of an origin on a reserved host (RFC 2606, section 3)."""
 _BLOCK: Final = 1 << 16
+_JUDGED_BYTES: Final = 1 << 22
+"""Bytes of URLs that are judged at a time. Patterns and canonical forms take several times as much memory."""
 _ORIGINS_KEPT: Final = 10_000
 """Origins in the cache."""
+_BEYOND: Final = -2
 _ORIGINS_GUESSED: Final = 8
 """Origins that are searched one by one. Nearly all files have fewer, and this is several times as fast."""
 _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
@@ -52,27 +58,19 @@ _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5
 
 
 @dataclass
-class Away:
-    """URLs that a file may not list by its location alone; judged once all robots.txt files are known.
+class _Known:
+    """What the blocks of a file have in common.
 
-    `origin` is theirs; `at`, `line` and `example` are of the first.
+    home: the expected origin of the URLs.
+    numbers: the origins as written, and their numbers.
+    judged: fault and canonical origin of each number.
+    canonical: the first canonical form that differs, in words.
     """
 
-    code: str
-    origin: str
-    count: int
-    at: int
-    example: str
-    line: int | None = None
-
-
-@dataclass
-class Place:
-    """The location of a file and its URLs elsewhere. `address` is None if it is unknown."""
-
-    address: str | None = None
-    away: list[Away] = field(default_factory=list)
-    origins: dict[str, int] = field(default_factory=dict)
+    home: str
+    numbers: dict[str, int] = field(default_factory=dict)
+    judged: dict[int, tuple[str | None, str]] = field(default_factory=dict)
+    canonical: str = ""
 
 
 def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: str = "out-of-scope") -> None:
@@ -83,16 +81,24 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
     """
     if not len(locs):
         return
+    known = _Known(_home(locs, place))
+    ends = offsets_of(locs)[1:] - offsets_of(locs)[0]
+    cuts = np.searchsorted(ends, np.arange(_JUDGED_BYTES, ends[-1], _JUDGED_BYTES), "right")
+    for begin, end in pairwise(np.unique([0, *cuts, len(locs)]).tolist()):
+        _check_block(locs[begin:end], offsets[begin:end], faults, place, known, scope)
+
+
+def _check_block(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, known: _Known, scope: str) -> None:
     trimmed = pc.utf8_trim_whitespace(locs)
     faults.rows("loc-space", pc.not_equal(trimmed, locs), locs, offsets)
     _length(trimmed, offsets, faults)
-    well = _origins(trimmed, offsets, faults, place)
+    well = _origins(trimmed, offsets, faults, place, known)
     if scope and place.address is not None:
         _scope(trimmed, offsets, place, scope)
     well = _characters(trimmed, well, offsets, faults)
-    _suspected(single(trimmed), offsets, faults, _home(trimmed, place))
+    _suspected(single(trimmed), offsets, faults, known.home)
     _parameters(trimmed, offsets, faults)
-    _canonical(trimmed, well, offsets, faults)
+    _canonical(trimmed, well, offsets, faults, known)
 
 
 def check_addresses(
@@ -100,7 +106,7 @@ def check_addresses(
 ) -> tuple[list[str], np.ndarray]:
     """Report absolute URLs that are not pages (images, alternates) if their form is wrong.
 
-    Return their origins as written, and for each URL the index of its origin (-1: none). `unlikely`: code of URLs that
+    Return the origins as written, and each URL's number of them, as `_numbered` does. `unlikely`: code of URLs that
     are most likely not as they were meant.
     """
     if pc.any(pc.greater(pc.binary_length(urls), LOC_LENGTH)).as_py():
@@ -110,12 +116,14 @@ def check_addresses(
     if unlikely:
         for note, mask in suspected(single(urls), None):
             faults.rows(unlikely, mask, urls, offsets, detail=note.removeprefix("loc "))
-    written, codes = origins_of(urls)
+    numbers: dict[str, int] = {}
+    codes = _numbered(urls, offsets, faults, numbers)
+    written = list(numbers)
     users = [number for number, text in enumerate(written) if "@" in text]
     invalid = [number for number, text in enumerate(written) if "@" not in text and not canonical_origin(text)]
-    for numbers, detail in ((users, "a user name or password"), (invalid, "the host is invalid")):
-        if numbers:
-            faults.rows(code, np.isin(codes, numbers), urls, offsets, detail=detail)
+    for wrong, detail in ((users, "a user name or password"), (invalid, "the host is invalid")):
+        if wrong:
+            faults.rows(code, np.isin(codes, wrong), urls, offsets, detail=detail)
     return written, codes
 
 
@@ -139,35 +147,40 @@ def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
         faults.rows("loc-length", pc.greater(pc.utf8_length(locs), LOC_LENGTH), locs, offsets)
 
 
-def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np.ndarray:
+def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, known: _Known) -> np.ndarray:
     """Report URLs by their origin; the rows whose origin is fine (boolean)."""
-    home = _home(locs, place)
+    home, has_address = known.home, place.address is not None
     at_home: np.ndarray = mask_of(pc.starts_with(locs, home + "/"))
-    if place.address is None and is_local(home):
+    if not has_address and is_local(home):
         faults.rows("loc-private", at_home, locs, offsets)
-    if place.address is None and _EXAMPLE.search(home):
+    if not has_address and _EXAMPLE.search(home):
         faults.rows("loc-example", at_home, locs, offsets)
     well = at_home.copy()
     if n := int(at_home.sum()):
-        place.origins[home] = n
+        place.origins = {home: 0} | place.origins
+        place.origins[home] += n
     rest = np.flatnonzero(~at_home)
     if not len(rest):
         return well
-    written, codes = origins_of(locs.take(pa.array(rest)))
-    order, cuts = grouped(codes + 1, len(written) + 1)
-    for code, text in enumerate([None, *written]):
-        rows = rest[order[cuts[code] : cuts[code + 1]]]
-        if not len(rows):
+    codes = _numbered(locs.take(pa.array(rest)), offsets[rest], faults, known.numbers)
+    written = list(known.numbers)
+    order = np.argsort(codes, kind="stable")
+    present, starts = np.unique(codes[order], return_index=True)
+    for code, places in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        if code == len(written):
             continue
-        fault, where = _judged(text, locs[int(rows[0])].as_py(), home, known=place.address is not None)
+        rows = rest[places]
+        if code not in known.judged:
+            text = written[code] if code >= 0 else None
+            known.judged[code] = _judged(text, locs[int(rows[0])].as_py(), home, known=has_address)
+        fault, where = known.judged[code]
         if where:
             place.origins[where] = place.origins.get(where, 0) + len(rows)
-        first = locs[int(rows[0])].as_py()
         if fault is None:
             well[rows] = True
         elif fault == "foreign-host":
             well[rows] = True
-            place.away.append(Away(fault, where, len(rows), int(offsets[rows[0]]), first))
+            place.add(fault, where, rows, locs, offsets)
         else:
             well[rows] = fault in {"foreign-scheme", "mixed-hosts", "loc-private", "loc-example"}
             detail = f"{where}, but most URLs are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
@@ -180,7 +193,7 @@ def _home(locs: Any, place: Place) -> str:
     if place.address is not None:
         return origin(place.address)
     sample = locs if len(locs) <= 1000 else locs.take(pa.array(np.linspace(0, len(locs) - 1, 1000).astype(np.int64)))
-    found = pc.struct_field(pc.extract_regex(sample, _ORIGIN), "origin").drop_null()
+    found = pc.struct_field(pc.extract_regex(pc.utf8_trim_whitespace(sample), _ORIGIN), "origin").drop_null()
     counts = sorted(pc.value_counts(found).to_pylist(), key=lambda c: (-c["counts"], c["values"]))
     origins = [where for count in counts if (where := canonical_origin(count["values"]))]
     if origins:
@@ -214,27 +227,37 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
     return fault, where
 
 
-def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
-    """Return each origin of the URLs once, as written, and the index of the origin of each URL (-1: none)."""
-    written: list[str] = []
+def _numbered(urls: Any, offsets: np.ndarray, faults: Faults, numbers: dict[str, int]) -> np.ndarray:
+    """Return the number of each URL's origin: -1 without an origin. New origins get the next numbers in `numbers`.
+
+    If there are more than `HOSTS` and a few, URLs with any other origin have the number of origins, and are reported.
+    """
     codes = np.full(len(urls), -1, np.int32)
     rest = np.arange(len(urls))
-    while len(rest) and len(written) < _ORIGINS_GUESSED:
-        guess = _BEGIN.match(urls[int(rest[0])].as_py())
-        if guess is None:
+    for _ in range(_ORIGINS_GUESSED):
+        guess = _BEGIN.match(urls[int(rest[0])].as_py()) if len(rest) else None
+        if guess is None or _number(numbers, guess[0][:-1]) == _BEYOND:
             break
-        left = urls if len(rest) == len(urls) else urls.take(pa.array(rest))
-        here = mask_of(pc.starts_with(left, guess[0]))
-        codes[rest[here]] = len(written)
-        written.append(guess[0][:-1])
+        here = mask_of(pc.starts_with(urls, guess[0]))[rest]
+        codes[rest[here]] = numbers[guess[0][:-1]]
         rest = rest[~here]
-    if len(rest):
-        found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rest)), _ORIGIN), "origin").dictionary_encode()
-        places: dict[str, int] = {text: place for place, text in enumerate(written)}
-        known = [places.setdefault(text, len(places)) for text in found.dictionary.to_pylist()]
-        codes[rest] = np.array([*known, -1], np.int32)[numbers_of(found.indices, len(known))]
-        written = list(places)
-    return written, codes
+    for at in range(0, len(rest), _BLOCK):
+        rows = rest[at : at + _BLOCK]
+        found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rows)), _ORIGIN), "origin").dictionary_encode()
+        of_texts = np.array([*(_number(numbers, text) for text in found.dictionary.to_pylist()), -1], np.int32)
+        codes[rows] = of_texts[numbers_of(found.indices, len(of_texts) - 1)]
+    beyond = codes == _BEYOND
+    if beyond.any():
+        codes[beyond] = len(numbers)
+        faults.rows("partly-read", beyond, urls, offsets, detail=f"it has URLs on more than {HOSTS:,} hosts")
+    return codes
+
+
+def _number(numbers: dict[str, int], text: str) -> int:
+    """Return the number of an origin, which may be a new one, or `_BEYOND` if there are too many."""
+    if len(numbers) < HOSTS + _ORIGINS_GUESSED:
+        return numbers.setdefault(text, len(numbers))
+    return numbers.get(text, _BEYOND)
 
 
 @lru_cache(_ORIGINS_KEPT)
@@ -264,11 +287,9 @@ def _scope(locs: Any, offsets: np.ndarray, place: Place, code: str) -> None:
     folder = home + path.partition("?")[0].rpartition("/")[0] + "/"
     if folder == home + "/":
         return
-    outside = mask_of(pc.and_not(pc.starts_with(locs, home + "/"), pc.starts_with(locs, folder)))
-    rows = np.flatnonzero(outside)
+    rows = np.flatnonzero(mask_of(pc.and_not(pc.starts_with(locs, home + "/"), pc.starts_with(locs, folder))))
     if len(rows):
-        first = int(rows[0])
-        place.away.append(Away(code, home, len(rows), int(offsets[first]), locs[first].as_py()))
+        place.add(code, home, rows, locs, offsets)
 
 
 def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
@@ -332,7 +353,7 @@ def _pattern(list_: str) -> str:
     return f"{query}|{_PATH_SESSION}" if list_ == "sessions" else query
 
 
-def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> None:
+def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults, known: _Known) -> None:
     """Report URLs that can't be read, and those that RFC 3986 would write differently."""
     rows = np.flatnonzero(well)
     if not len(rows):
@@ -346,11 +367,6 @@ def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults)
             faults.rows("loc-invalid", pc.equal(reasons, reason), chosen, offsets[rows], detail=reason)
     differs = mask_of(pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)))
     if differs.any():
-        first = int(np.flatnonzero(differs)[0])
-        faults.rows(
-            "loc-not-canonical",
-            differs,
-            chosen,
-            offsets[rows],
-            detail=f"the canonical form is {canonical[first].as_py()}",
-        )
+        first = canonical[int(np.flatnonzero(differs)[0])]
+        known.canonical = known.canonical or f"the canonical form is {first.as_py()}"
+        faults.rows("loc-not-canonical", differs, chosen, offsets[rows], detail=known.canonical)

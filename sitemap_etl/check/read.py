@@ -19,7 +19,8 @@ from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
-from sitemap_etl.check.locs import Place, check_locs, check_slashes
+from sitemap_etl.check.locs import check_locs, check_slashes
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.report import Faults, FileStats, Finding, Touched, shown
 from sitemap_etl.check.scan import Scan, TooDeep, scan
 from sitemap_etl.check.schema import EXTENSIONS, check_attributes, check_names, check_places
@@ -62,7 +63,7 @@ RulesOf = Callable[[str, str], "RobotsRules | None"]
 its robots.txt, None if it has none, or if it is not known."""
 
 
-@dataclass
+@dataclass(slots=True)  # an index can list very many
 class Listed:
     """A file in a manifest. `hash`: the algorithm and its hexadecimal digits."""
 
@@ -157,7 +158,9 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
             held.grow(max(len(data), len(found.data)))
         sent_as = found.taken.content_type
         charset = charset_of(sent_as) if _TEXTUAL.match(sent_as) else ""
-        found.document = parsed(found.data, source.name, faults, whole=found.whole, charset=charset)
+        found.document = parsed(
+            found.data, source.name, faults, whole=found.whole, max_bytes=max_bytes, charset=charset
+        )
     return found
 
 
@@ -268,10 +271,16 @@ def contents(document: Document, faults: Faults) -> Contents:
 
 def rows_of(found: Contents) -> pa.Table:
     """Return the entries of a sitemap or feed as a table of `ROWS`."""
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     blank = pa.nulls(len(locs), pa.string())
     lastmods = blank if found.lastmods is None else pc.utf8_trim_whitespace(found.lastmods)
     return pa.table([locs, lastmods], schema=ROWS)
+
+
+def _trimmed(texts: Any) -> Any:
+    """Return the texts without surrounding whitespace: the same array, and no copy of it, if there is none."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    return texts if trimmed.equals(texts) else trimmed
 
 
 def _clipped(locs: Any) -> Any:
@@ -284,8 +293,8 @@ def _clipped(locs: Any) -> Any:
 def listed_in(found: Contents, faults: Faults) -> list[Listed]:
     """Return the files that an index or a robots.txt names."""
     assert faults.lines is not None
-    locs = pc.utf8_trim_whitespace(found.locs).to_pylist()
-    lines = [faults.lines.place(int(at))[0] for at in found.at]
+    locs = _trimmed(found.locs).to_pylist()
+    lines = faults.lines.numbers(found.at).tolist()
     if found.lastmods is None:
         return [Listed(url, line, int(at)) for url, line, at in zip(locs, lines, found.at, strict=True)]
     dates = dated(pc.utf8_trim_whitespace(found.lastmods))
@@ -347,14 +356,16 @@ def read(
     reading.stats.stored, reading.stats.bytes = len(found.taken.data), len(found.data)
     if found.taken.status:
         _content_type(found.taken, kind_of(found.data, source.name), faults)
+    found.taken, found.data = None, b""  # the document is a copy
     reading.is_whole = found.whole and found.document is not None
     if found.document is not None:
         _judge(found.document, reading, faults, now, rules_of)
-        for away in reading.place.away:
-            assert faults.lines is not None
-            away.line = faults.lines.place(away.at)[0]
+        assert faults.lines is not None
+        lines = faults.lines.numbers(np.array([away.at for away in reading.place.away.values()], np.int64)).tolist()
+        for away, line in zip(reading.place.away.values(), lines, strict=True):
+            away.line = line
     reading.findings = list(faults.findings())
-    reading.is_whole &= "xml-malformed" not in {finding.code for finding in reading.findings}
+    reading.is_whole &= not {"xml-malformed", "partly-read"} & {finding.code for finding in reading.findings}
     return reading
 
 
@@ -421,7 +432,7 @@ def _judge_entries(
     check_videos(elements, rows, faults, now)
     reading.news = check_news(elements, rows, faults, now)
     reading.extensions = frozenset(name.uri for name in elements.names if name.uri in EXTENSIONS) - {NS_NEWS}
-    reading.links = check_alternates(elements, rows, pc.utf8_trim_whitespace(rows.loc), faults)
+    reading.links = check_alternates(elements, rows, _trimmed(rows.loc), faults)
     _urls(found, reading, faults, rules_of)
 
 
@@ -436,14 +447,14 @@ def _index(found: Contents, rows: Entries, reading: Reading, faults: Faults) -> 
         faults.add("too-many-files", at=int(rows.at[SITEMAP_ROWS]), detail=f"{count:,} files")
     elif count > INDEX_FILES:
         faults.add("index-large", at=int(rows.at[INDEX_FILES]), detail=f"{count:,} files")
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     _repeated("index-duplicate", locs, hash64(locs), found.at, faults)
     reading.listed = listed_in(found, faults)
 
 
 def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:
     """Report URLs that are listed twice here or disallowed. Keep the hashes for the comparison with other files."""
-    locs = pc.utf8_trim_whitespace(found.locs)
+    locs = _trimmed(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
     if reading.draw is not None:
         reading.drawn = _drawn(found, locs, reading.draw(locs), faults)
@@ -464,7 +475,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
 def _drawn(found: Contents, locs: Any, rows: np.ndarray, faults: Faults) -> list[Drawn]:
     """Return these rows of a file's entries."""
     assert faults.lines is not None
-    lines = [faults.lines.place(int(at))[0] for at in found.at[rows]]
+    lines = faults.lines.numbers(found.at[rows]).tolist()
     drawn = locs.take(pa.array(rows)).to_pylist()
     if found.lastmods is None:
         return [Drawn(loc, line) for loc, line in zip(drawn, lines, strict=True)]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, EFFECTS, GROUPS, SEVERITIES, Severity
+from sitemap_etl.check.lines import Lines
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.visible import visible
@@ -334,37 +335,6 @@ class Report:
             "ended": self.ended,
             "seconds": round(self.seconds, 3),
         }
-
-
-class Lines:
-    """Line and column of a byte offset; the newlines are looked up when first asked for."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._newlines: np.ndarray | None = None
-
-    @property
-    def _ends(self) -> np.ndarray:
-        if self._newlines is None:
-            self._newlines = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
-        return self._newlines
-
-    def place(self, offset: int) -> tuple[int, int]:
-        """Return (line, column) of an offset, both from 1. The column counts bytes."""
-        line = int(np.searchsorted(self._ends, offset))
-        begin = int(self._ends[line - 1]) + 1 if line else 0
-        return line + 1, offset - begin + 1
-
-    def numbers(self, offsets: np.ndarray) -> np.ndarray:
-        """Return the line of each offset, from 1."""
-        numbers: np.ndarray = np.searchsorted(self._ends, offsets) + 1
-        return numbers
-
-    def offset(self, line: int, column: int) -> int:
-        """Return the byte offset of a place, within the data."""
-        line = min(line, len(self._ends) + 1)
-        begin = int(self._ends[line - 2]) + 1 if line > 1 else 0
-        return min(begin + column - 1, len(self._data))
 
 
 @dataclass

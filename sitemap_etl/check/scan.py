@@ -21,24 +21,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
-from sitemap_etl.check.doctype import find_doctype
+from sitemap_etl.arrow import data_of, joined, mask_of, numbers_of, offsets_of, over
+from sitemap_etl.check.entities import resolved, unescaped
+from sitemap_etl.check.marks import GT, marked
 from sitemap_etl.frozen import Frozen
 
-_NAME: Final = re.compile(r"</?([^\s/>]+)")
-_BLANK: Final = re.compile("[ \t\r\n\x02]*")
+_NAME: Final = r"^</?(?P<name>[^\s/>]+)"
+_FILLED: Final = "[^ \t\r\n\x02]"
 DEPTH: Final = 64
 """Maximum depth of elements. A sitemap has five levels, and the work grows with the depth."""
+_BLOCK: Final = 1 << 18
+"""Bytes or tags that are processed together, so that temporary arrays stay small."""
+_TEXTS: Final = 1 << 14
+"""Texts that are resolved together: as many are copied for each kind of entity."""
 _SHORT: Final = 40
 """Bytes up to which a tag is compared as a whole. Longer tags have attributes, and are cut at the first blank."""
 _TAG: Final = re.compile(rb"<[^\"'>]*(?:(?:\"[^\"]*\"|'[^']*')[^\"'>]*)*>")
 _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_STRAYS: Final = 1_000
+"""Texts between elements that are kept."""
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
-GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
-
-_MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
-_ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
-_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class TooDeep(Exception):
@@ -113,8 +115,10 @@ class Scan:
 
     def text(self, elements: np.ndarray) -> Any:
         """Return the text of leaves with resolved entities: a string array with one value for each element."""
-        gaps = pa.array(self._token[elements] * 2 + 1, mask=self._empty[elements] | ~self.leaf[elements])
-        return resolved(pc.fill_null(self._pieces.take(gaps), ""))
+        tokens, absent = self._token[elements] * 2 + 1, self._empty[elements] | ~self.leaf[elements]
+        blocks = (slice(at, at + _TEXTS) for at in range(0, len(elements), _TEXTS))
+        gaps = (pa.array(tokens[block], mask=absent[block]) for block in blocks)
+        return joined([resolved(pc.fill_null(self._pieces.take(gap), "")) for gap in gaps], pa.string())
 
     def tag(self, elements: np.ndarray) -> Any:
         """Return the tags as written, from "<" to ">": a string array."""
@@ -131,27 +135,27 @@ class Scan:
 def scan(document: Flat) -> Scan:
     """Return the elements of a document that is UTF-8, well-formed and has a root. Raise `TooDeep`."""
     data = document.marked
-    bytes_ = np.frombuffer(data, np.uint8)
-    starts = np.flatnonzero(bytes_ == ord("<"))
-    ends = np.flatnonzero(bytes_ == ord(">"))
+    starts, ends = _positions(data, ord("<")), _positions(data, ord(">"))
     if len(ends) != len(starts) or not ((starts < ends).all() and (ends[:-1] < starts[1:]).all()):
         data, ends = _ends(data, starts, ends)
-        bytes_ = np.frombuffer(data, np.uint8)
     pieces = _pieces(data, starts, ends)
-    names, name = _names(document.prefixes, pieces, starts, ends)
+    starts, stops = offsets_of(pieces)[:-1:2], offsets_of(pieces)[1::2]
+    del ends
+    names, name = _names(document.prefixes, pieces, starts, stops)
+    bytes_ = np.frombuffer(data, np.uint8)
     closing = bytes_[starts + 1] == ord("/")
-    empty = bytes_[ends - 1] == ord("/")
-    level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)))
+    empty = bytes_[stops - 2] == ord("/")
+    level = np.cumsum((~closing & ~empty).astype(np.int8) - closing, dtype=np.int32)
     if int(level.max()) > DEPTH:
         raise TooDeep(f"{int(level.max()):,} levels")
     opening = ~closing
     leaf = opening & (empty | np.append(closing[1:], False))
-    strays = _strays(pieces, ends, np.flatnonzero(~leaf | empty))
-    token = np.flatnonzero(opening)
+    strays = _strays(pieces, stops, ~leaf | empty)
+    token = np.flatnonzero(opening).astype(np.int32)
     name = name[token]
     if document.moved:
         names, name = _resolved(document, names, name)
-    depth = (level + empty)[token]
+    depth = (level + empty)[token].astype(np.int8)
     return Scan(
         names=names,
         name=name,
@@ -164,6 +168,13 @@ def scan(document: Flat) -> Scan:
         _empty=empty[token],
         _pieces=pieces,
     )
+
+
+def _positions(data: bytes, byte: int) -> np.ndarray:
+    """Return the offsets of a byte in the data: int32."""
+    bytes_ = np.frombuffer(data, np.uint8)
+    blocks = ((at, np.flatnonzero(bytes_[at : at + _BLOCK] == byte)) for at in range(0, len(data), _BLOCK))
+    return np.concatenate([(found + at).astype(np.int32) for at, found in blocks])
 
 
 def _ends(data: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[bytes, np.ndarray]:
@@ -194,16 +205,13 @@ def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
 
 
 def _names(
-    prefixes: dict[str, str], pieces: Any, starts: np.ndarray, ends: np.ndarray
+    prefixes: dict[str, str], pieces: Any, starts: np.ndarray, stops: np.ndarray
 ) -> tuple[list[Name], np.ndarray]:
     """Return the names that occur, and for each tag which it is."""
-    short = ends - starts < _SHORT
     numbers: dict[str, int] = {}
     names: list[Name] = []
 
-    def number(tag: str) -> int:
-        found = _NAME.match(tag)
-        written = found[1] if found else tag
+    def number(written: str) -> int:
         if written not in numbers:
             prefix, colon, local = written.rpartition(":")
             uri = prefixes.get(prefix) if colon else prefixes.get("", "")
@@ -212,15 +220,18 @@ def _names(
         return numbers[written]
 
     name = np.empty(len(starts), np.int32)
-    for chosen, cut in ((np.flatnonzero(short), False), (np.flatnonzero(~short), True)):
-        if not len(chosen):
-            continue
-        tags = pieces.take(pa.array(chosen * 2))
-        if cut:
-            tags = _heads(tags)
-        encoded = tags.dictionary_encode()
-        codes = np.array([number(tag) for tag in encoded.dictionary.to_pylist()], np.int32)
-        name[chosen] = codes[numbers_of(encoded.indices)]
+    for at in range(0, len(starts), _BLOCK):
+        short = stops[at : at + _BLOCK] - starts[at : at + _BLOCK] <= _SHORT
+        for chosen, cut in ((np.flatnonzero(short) + at, False), (np.flatnonzero(~short) + at, True)):
+            if not len(chosen):
+                continue
+            tags = pieces.take(pa.array(chosen * 2))
+            if cut:
+                tags = _heads(tags)
+            encoded = tags.dictionary_encode()
+            written = pc.struct_field(pc.extract_regex(encoded.dictionary, _NAME), "name").dictionary_encode()
+            codes = np.array([number(one) for one in written.dictionary.to_pylist()], np.int32)
+            name[chosen] = codes[numbers_of(written.indices)][numbers_of(encoded.indices)]
     return names, name
 
 
@@ -235,7 +246,7 @@ def _heads(tags: Any) -> Any:
 
 def _parents(depth: np.ndarray) -> np.ndarray:
     """Return the parent of each element: the last element before it that is one level higher. -1 for the root."""
-    parent = np.full(len(depth), -1, np.int64)
+    parent = np.full(len(depth), -1, np.int32)
     above = np.flatnonzero(depth == 1)
     for level in range(2, int(depth.max()) + 1):
         here = np.flatnonzero(depth == level)
@@ -244,14 +255,20 @@ def _parents(depth: np.ndarray) -> np.ndarray:
     return parent
 
 
-def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, str]]:
-    """Return position and text of the gaps that contain text although only blanks are allowed there."""
-    texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
-    odd = [code for code, text in enumerate(texts.dictionary.to_pylist()) if not _BLANK.fullmatch(text)]
-    if not odd:
-        return []
-    where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[:1000]
-    return [(int(ends[gaps[i]]) + 1, texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
+def _strays(pieces: Any, stops: np.ndarray, outside: np.ndarray) -> list[tuple[int, str]]:
+    """Return position and text of the first gaps that contain text although only blanks are allowed there.
+
+    outside: True for each tag after which only blanks are allowed.
+    """
+    strays: list[tuple[int, str]] = []
+    for at in range(0, len(outside), _BLOCK):
+        gaps = np.flatnonzero(outside[at : at + _BLOCK]) + at
+        texts = pieces.take(pa.array(gaps * 2 + 1)).dictionary_encode()
+        odd = np.flatnonzero(mask_of(pc.match_substring_regex(texts.dictionary, _FILLED)))
+        if len(odd):
+            where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[: _STRAYS - len(strays)]
+            strays += [(int(stops[gaps[i]]), texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
+    return strays
 
 
 # --- namespaces ---
@@ -334,92 +351,3 @@ def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list
     pairs, each = np.unique(name.astype(np.int64) * len(uris) + np.asarray(found), return_inverse=True)
     again = [names[pair // len(uris)]._replace(uri=uris[pair % len(uris)]) for pair in pairs.tolist()]
     return again, each.astype(np.int32)
-
-
-# --- marks ---
-
-
-def marked(data: bytes) -> bytes:
-    """Return the document with comments, CDATA and processing instructions turned into marks."""
-    found = _markup(data)
-    if not found:
-        return data
-    changed = bytearray(data)
-    for begin, stop in found:
-        if data.startswith(b"<![CDATA[", begin):
-            text = data[begin + 9 : stop - 3].replace(b"<", LT).replace(b">", GT).replace(b"&", AMP)
-            changed[begin:stop] = NOTHING * 9 + text + NOTHING * 3
-        else:
-            changed[begin:stop] = NOTHING * (stop - begin)
-    return bytes(changed)
-
-
-def _markup(data: bytes) -> list[tuple[int, int]]:
-    """Begin and end of all that is neither element nor text."""
-    bytes_ = np.frombuffer(data, np.uint8)
-    opening = np.flatnonzero(bytes_[:-1] == ord("<"))
-    second = bytes_[opening + 1]
-    found: list[tuple[int, int]] = []
-    stop = 0
-    for begin in opening[(second == ord("!")) | (second == ord("?"))].tolist():
-        if begin >= stop:  # else it stands in a comment or CDATA
-            stop = _end(data, begin)
-            found.append((begin, stop))
-    return found
-
-
-def _end(data: bytes, begin: int) -> int:
-    """Return the end of the markup that begins here. The document is well-formed."""
-    for opening, closing in _MARKUP:
-        if data.startswith(opening, begin):
-            return data.index(closing, begin + len(opening)) + len(closing)
-    doctype = find_doctype(data, begin)
-    assert doctype is not None
-    return doctype.stop
-
-
-def resolved(texts: Any) -> Any:
-    """Return the texts with entities and marks resolved; only rows with an entity are examined."""
-    care = pc.match_substring_regex(texts, "[&\x01-\x04]")
-    if not pc.any(care).as_py():
-        return texts
-    rows = texts.filter(care)
-    for mark, character in (("\x02", ""), ("\x01", ">"), ("\x03", "<")):
-        rows = pc.replace_substring(rows, mark, character)
-    numeric = pc.match_substring_regex(rows, "&#|\x04")
-    if pc.any(numeric).as_py():
-        resolved_rows = pa.array(
-            [unescaped(text).replace("\x04", "&") for text in rows.filter(numeric).to_pylist()], pa.string()
-        )
-        rows = pc.replace_with_mask(_named(rows), numeric, resolved_rows)
-    else:
-        rows = _named(rows)
-    return pc.replace_with_mask(texts, care, rows)
-
-
-def _named(texts: Any) -> Any:
-    for name, character in _NAMED.items():
-        if name != "amp":
-            texts = pc.replace_substring(texts, f"&{name};", character)
-    return pc.replace_substring(texts, "&amp;", "&")
-
-
-def unescaped(text: str) -> str:
-    """Return a text with resolved entities. Unknown entities stay."""
-
-    def character(found: re.Match[str]) -> str:
-        decimal, hexadecimal, name = found.groups()
-        if name:
-            return _NAMED.get(name, found[0])
-        code = int(decimal) if decimal else int(hexadecimal, 16)
-        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else found[0]
-
-    return _ENTITY.sub(character, text)
-
-
-def resolved_text(text: str) -> str:
-    """Return a text with resolved entities and CDATA, without surrounding whitespace."""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
-    if text.startswith("<![CDATA["):
-        return text[9:].partition("]]>")[0].strip()
-    return unescaped(text).strip()

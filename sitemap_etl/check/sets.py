@@ -140,7 +140,7 @@ class _Check:
 
     def _ask_others(self) -> None:
         """Request the robots.txt of hosts whose pages are listed elsewhere."""
-        away = {away.origin for reading in self.readings for away in reading.place.away}
+        away = {away.origin for reading in self.readings for away in reading.place.away.values()}
         try:
             for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
                 self.rules.ask(where)

@@ -11,7 +11,7 @@ from threading import Lock
 import pyarrow as pa
 
 from sitemap_etl.check.crawl import Child
-from sitemap_etl.check.locs import Away
+from sitemap_etl.check.place import Away
 from sitemap_etl.check.read import Listed, Reading
 from sitemap_etl.check.report import DETAILS, Faults, Finding, shown
 from sitemap_etl.check.sources import Source
@@ -249,7 +249,7 @@ def _away(site: Site) -> Iterable[Finding]:
         faults = Faults(reading.stats.file)  # there may be as many hosts as URLs
         names = {reading.place.address, parents.get(number)}
         vouching = [robots for robots in site.robots if robots.named & names]
-        for away in reading.place.away:
+        for away in reading.place.away.values():
             if any(_vouches(robots, reading, away) for robots in vouching):
                 continue
             detail = ""

@@ -13,10 +13,11 @@ from sitemap_etl.arrow import mask_of, over
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import ROBOTS_BYTES
 from sitemap_etl.render.fence import without_blank_line
-from sitemap_etl.robots import lines_of
+from sitemap_etl.robots import lines_of, read_part
 
 _FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z-]*)\s*:")
 _SITEMAP: Final = re.compile(r"\s*sitemap\s*:\s*([^#\r\n]*)", re.IGNORECASE)
+_IGNORED: Final = re.compile(rb"^[ \t]*sitemap[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _ABSOLUTE: Final = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
 
 
@@ -60,14 +61,17 @@ def check_robots(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
     """Return the sitemaps that a robots.txt names, absolute ones only, and the places of their lines; faults are
     reported.
     """
+    part = read_part(data)
     if len(data) > ROBOTS_BYTES:
-        faults.add("robots-large", at=ROBOTS_BYTES, detail=f"{len(data):,} bytes")
+        ignored = sum(1 for _ in _IGNORED.finditer(data, len(part)))
+        lines = f", and crawlers ignore {ignored:,} Sitemap lines" if ignored else ""
+        faults.add("robots-large", at=ROBOTS_BYTES, detail=f"{len(data):,} bytes{lines}")
     assert faults.lines is not None
     urls: list[str] = []
     at: list[int] = []
     fields = others = 0
     example = ""
-    for number, line in enumerate(lines_of(data), 1):
+    for number, line in enumerate(lines_of(part), 1):
         bare = line.partition("#")[0].strip("\ufeff \t")
         if not bare:
             continue

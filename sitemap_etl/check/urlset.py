@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.check.bounds import ROWS
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.dates import DATE, DAY, W3C, XSD, Written, read
@@ -69,6 +70,9 @@ def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
     known = _CHILDREN[kind]
     top = np.flatnonzero(scan.depth == 2)
     elements = top[np.isin(scan.name[top], scan.ids(ours, kind))]
+    if len(elements) > ROWS:
+        faults.add("partly-read", at=int(scan.start[elements[ROWS]]), detail=f"it has more than {ROWS:,} entries")
+        elements = elements[:ROWS]
     below, owner = scan.children(elements)
     rank = np.full(len(scan.names), len(known), np.int64)
     rank[scan.ids(ours)] = -1  # of the protocol, but not allowed here
@@ -129,7 +133,7 @@ def column(
     """Return the text of each entry's first such child (null if it has none) and its offset."""
     rows, first = np.unique(owner[chosen], return_index=True)
     found = below[chosen][first]
-    at = scan.start[elements].copy()
+    at = scan.start[elements].astype(np.int64)
     at[rows] = scan.start[found]
     if len(rows) == len(elements):
         return scan.text(found), at

@@ -5,7 +5,7 @@ Lines, groups and rules are read as Google's parser does (https://github.com/goo
 
 from sitemap_etl.robots.block import named_in, unread_rules, with_block, without_block, without_blocks, without_mark
 from sitemap_etl.robots.groups import EVERYONE
-from sitemap_etl.robots.lines import find_unreadable, lines_of, sitemaps
+from sitemap_etl.robots.lines import find_unreadable, lines_of, read_part, sitemaps
 from sitemap_etl.robots.rules import CrawlRules, RobotsRules, disallowed
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "find_unreadable",
     "lines_of",
     "named_in",
+    "read_part",
     "sitemaps",
     "unread_rules",
     "with_block",

@@ -16,7 +16,7 @@ from sitemap_etl.check import FileStats, Finding, Options, Report, check, render
 from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.formats import github, junit, sarif
 from sitemap_etl.check.live import Live
-from sitemap_etl.check.locs import Place
+from sitemap_etl.check.place import Place
 from sitemap_etl.check.read import Drawn, Reading
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.report.check import render_check

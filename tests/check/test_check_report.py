@@ -16,8 +16,9 @@ from rich.console import Console
 from sitemap_etl.check import CODES, Finding, Options, Report, check, render_table
 from sitemap_etl.check.codes import GROUPS
 from sitemap_etl.check.explanations import explanations
+from sitemap_etl.check.lines import Lines
 from sitemap_etl.check.reference import keys, schema, written_into
-from sitemap_etl.check.report import Example, Faults, FileStats, Lines
+from sitemap_etl.check.report import Example, Faults, FileStats
 from tests.check import test_check_edges, test_check_files, test_check_pages, test_check_sets, test_check_web
 from tests.support.broken_sitemaps import FILES, SETS, index, url, urlset
 from tests.support.command import call

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from sitemap_etl.check.scan import flat, resolved_text, scan
+from sitemap_etl.check.entities import resolved_text
+from sitemap_etl.check.scan import flat, scan
 from tests.support.broken_sitemaps import NS
 
 TEXT = st.text(

@@ -352,7 +352,7 @@ def test_a_listing_follows_nested_indexes_and_names_files_it_could_not_read(tmp_
     }
     assert listed["c.xml"].rows.num_rows == 3
     (cut,) = listings(str(tmp_path / "c.xml"), Options(max_bytes=len(files["c.xml"]) - 20))
-    assert cut.problem.startswith("only the beginning of this file was read (it has more than ")
+    assert cut.problem.startswith("a part of this file was not checked (it has more than ")
     assert cut.rows.num_rows == 2
     limited = list(listings(str(tmp_path / "sitemap.xml"), Options(max_files=2)))
     assert "there are more files than the limit allows; the rest was not read (the limit is 2)" in [
