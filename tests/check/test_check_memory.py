@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from broken_sitemaps import NS
+from tests.support.broken_sitemaps import NS
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.limits import NS_IMAGE, NS_XHTML

@@ -94,7 +94,7 @@ def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
         assert (running.returncode, err) == (0, "")
         return out.split()
 
-    assert completed("sitemap-etl", "r") == ["plain,run", "plain,rollback"]
+    assert completed("sitemap-etl", "r") == ["plain,run", "plain,report", "plain,rollback"]
     assert "plain,--dry-run" in completed("sitemap-etl", "run", "--d")
     assert completed("sitemap-etl", "state", "v") == ["plain,verify"]
     assert completed("sitemap-etl", "check", "--fail-on", "w") == ["plain,warning"]
