@@ -38,6 +38,7 @@ RUNS = {
     "explain nothing": ("explain", f"https://shop.example/{HOSTILE}"),
     "ping": ("ping", "--engine", HOSTILE),
     "publish": ("publish", HOSTILE),
+    "report": ("report", HOSTILE),
     "rollback": ("rollback", HOSTILE),
     "a reason": ("run", "--force", f"p.{HOSTILE}", "--reason", HOSTILE),
     "an unknown section": ("run", "--section", f"a{HOSTILE}"),
