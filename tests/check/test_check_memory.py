@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.broken_sitemaps import NS
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.limits import NS_IMAGE, NS_XHTML
+from tests.support.broken_sitemaps import NS
 
 SIZE = 12_000_000
 """Bytes of each file, which are also the largest that is allowed."""
