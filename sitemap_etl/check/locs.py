@@ -59,7 +59,7 @@ _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5
 
 @dataclass
 class _Known:
-    """Origins that all blocks of a file share.
+    """Facts that the blocks of a file share.
 
     home: the expected origin of the URLs.
     numbers: the origins as written, and their numbers.
