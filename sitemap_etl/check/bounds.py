@@ -28,7 +28,7 @@ _FEW: Final = 1 << 18
 """Tags or attributes whose names need not be counted."""
 _ELEMENT: Final = re.compile(rb"<([^\s/>!?]+)")
 _ATTRIBUTE: Final = re.compile(rb"\s([^\s/<>=\"']{1,200})\s*=\s*[\"']")
-_NAMESPACE: Final = re.compile(rb"xmlns[^\"'<>]{0,200}[\"']([^\"'<>]{0,200})")
+_NAMESPACE: Final = re.compile(rb"xmlns(?::[^\s:=\"'<>]{1,200})?\s{0,200}=\s{0,200}[\"']([^\"'<>]{0,200})")
 
 
 def part_of_xml(data: bytes, max_bytes: int) -> tuple[bytes, str]:
