@@ -37,7 +37,7 @@ def part_of_xml(data: bytes, max_bytes: int) -> tuple[bytes, str]:
     `max_bytes`: the maximum size of a file, which limits the number of elements.
     """
     most = max(_ELEMENTS, max_bytes // _ELEMENT_BYTES)
-    few = data.count(b"<") <= _FEW and data.count(b"=") <= _FEW
+    few = data.count(b"<") <= _FEW and _quotes(data, 0, len(data)) <= 2 * _FEW
     elements = ends = quotes = 0
     names: set[bytes] = set()
     for at in range(0, len(data), _BLOCK):
