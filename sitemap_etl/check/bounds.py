@@ -1,6 +1,6 @@
 """Limits of the parts of a file, so that the memory of a check depends on the size of the file alone.
 
-A file of 50 MB can have 13 million elements, each with a name of its own. A sitemap that is valid reaches none of the
+A file of 50 MB can have 13 million elements, each with its own name. A sitemap that is valid reaches none of the
 limits. If a file does, the part before it is checked, and the report says so.
 """
 

@@ -199,7 +199,7 @@ class Live:
         for page, visit in seen:
             if page.dated is None or visit.modified is None:
                 continue
-            # A day that most pages share is that of a build or an upload, which says nothing of single pages.
+            # A day that most pages share is the day of a build or an upload. It says nothing about single pages.
             shared = days.total() >= _FEW and 2 * days[visit.modified // DAY] > days.total()
             said = "" if shared else _apart(visit.modified, *page.dated)
             if said:

@@ -59,6 +59,6 @@ def _file(
 
 
 def file_of(key: str, staged: StagedFile, now: str, published: File | None = None) -> File:
-    """Return the record of a file as it was staged. It keeps its lastmod if it has the same bytes as `published`."""
+    """Return the record of a staged file. It keeps its lastmod if it has the same bytes as `published`."""
     lastmod = published.lastmod if published is not None and published.sha256 == staged.sha256 else now
     return File(key, staged.bytes, staged.sha256, staged.stored, staged.stored_sha256, None, lastmod)

@@ -100,7 +100,7 @@ def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
 
 
 def _storages(site: Site, environment: Environment, tried: Callable[[str], None]) -> list[Problem]:
-    """Return the problems of the storages: a run's writes are tried, and what they leave is removed."""
+    """Try a run's writes on every storage, remove the written objects, and return the problems."""
     publish = site.publish
     problems: list[Problem] = []
     root = publish.root if publish.root != publish.to else None
