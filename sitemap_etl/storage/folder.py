@@ -228,7 +228,7 @@ def remove_stale(path: Path) -> None:
 
 
 _TRIES: Final = 100
-"""Attempts to create a folder whose parent another thread removes as empty. In /proc, all of them fail."""
+"""Attempts to create a folder that another thread removes, or its parent, as empty. In /proc, all of them fail."""
 
 
 def _make(folder: Path, *, root: Path, durable: bool, access: Access) -> None:
@@ -238,18 +238,18 @@ def _make(folder: Path, *, root: Path, durable: bool, access: Access) -> None:
     for left in reversed(range(_TRIES)):
         try:
             folder.mkdir(0o777 & ~_hidden(access))
+            if access in _MODES:
+                folder.chmod(_MODES[access][1])
+            if durable:
+                sync(folder.parent)
         except FileExistsError:
             return  # that a file is there shows when it is written into
-        except FileNotFoundError:
+        except FileNotFoundError:  # its parent is missing, or another thread removed the new folder as empty
             if not left:
                 raise
             _make(folder.parent, root=root, durable=durable, access=access)
         else:
-            if access in _MODES:
-                folder.chmod(_MODES[access][1])
-            break
-    if durable:
-        sync(folder.parent)
+            return
 
 
 def _hidden(access: Access) -> int:

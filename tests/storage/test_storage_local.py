@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from sitemap_etl.errors import ConfigError, Denied, Refused, Unavailable
-from sitemap_etl.storage import ABSENT, PreconditionFailed, open_storage
-from sitemap_etl.storage.folder import STALE_SECONDS, translated, turn
+from sitemap_etl.storage import ABSENT, Access, PreconditionFailed, open_storage
+from sitemap_etl.storage.folder import STALE_SECONDS, prune, translated, turn
 
 TEMPORARY = ".k.0123456789abcdef.tmp"
 
@@ -226,6 +226,29 @@ def test_puts_and_deletes_in_one_folder_survive_its_removal(tmp_path: Path) -> N
     for thread in threads:
         thread.join()
     assert failed == []
+
+
+@pytest.mark.parametrize("access", ["owner", "public"])
+def test_a_put_survives_that_its_new_folder_is_removed_at_once(tmp_path: Path, access: Access) -> None:
+    storage = open_storage(tmp_path, durable=False, access=access)
+    done = threading.Event()
+
+    def remove() -> None:
+        while not done.is_set():
+            prune(tmp_path / "t", tmp_path)
+
+    remover = threading.Thread(target=remove)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # the remover runs between any two calls of the put
+    try:
+        remover.start()
+        for _ in range(300):
+            storage.put("t/k", b"", expect=ABSENT)
+            assert storage.delete("t/k")
+    finally:
+        done.set()
+        remover.join()
+        sys.setswitchinterval(interval)
 
 
 def test_a_file_name_of_maximal_length_can_be_written(tmp_path: Path) -> None:
